@@ -364,6 +364,7 @@ class MetricsSection(_Section):
 
     listen: Annotated[str, SHOWN, _in("host:port", pattern=r"^$|^[^\s/]+:[0-9]{1,5}$")] = "127.0.0.1:9464"
     enable_recycler_stats_metrics: bool = True
+    per_instance: bool = False
 
 
 class LogSection(_Section):

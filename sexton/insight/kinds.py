@@ -1,10 +1,10 @@
-"""Count an instance's marks by kind: exactly what is due and quarantined, about how many others wait.
+"""Count an instance's marks by kind: exactly what is due, and about how many others wait.
 
 Estimates are for people; plans, limits and fractions are counted by ``sexton.recycle.planning.sql.measure``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Row, Text, and_, func, not_, select, text, true, union_all
 
@@ -25,23 +25,6 @@ _ARE_FRESH = text(
     " FROM pg_class WHERE oid = 'sexton.mark'::regclass"
 )
 """Whether at most a fifth of the marks has changed since their statistics were made, also in the last second."""
-
-
-class QuarantineCount(NamedTuple):
-    """Quarantined marks with one reason; ``since``: when the oldest of them was marked (ms since 1970)."""
-
-    marks: int
-    since: int
-
-
-def count_quarantined(db: Database, c: Connection, instance: str) -> dict[str, QuarantineCount]:
-    """Return how many marks are quarantined, by reason."""
-    mark = db.t.mark
-    quarantined = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
-    oldest = func.min(mark.c.marked_at, type_=mark.c.marked_at.type)
-    by_reason = select(mark.c.quarantined_reason, func.count(), oldest).where(quarantined)
-    rows = c.execute(by_reason.group_by(mark.c.quarantined_reason))
-    return {str(reason): QuarantineCount(marks, since) for reason, marks, since in rows}
 
 
 def kind_statuses(

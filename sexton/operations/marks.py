@@ -119,7 +119,7 @@ def retry_quarantined(
     marks = store.retry(instance, ref=ref, reason=cause, but=None if deletes_current else MarkReason.CHANGED)
     if not everything:
         return Retried(marks=marks)
-    from sexton.insight.kinds import count_quarantined
+    from sexton.recycle.planning.sql.measure import count_quarantined
 
     with call.deployment.db.read() as c:
         left = count_quarantined(call.deployment.db, c, instance).get(MarkReason.CHANGED)

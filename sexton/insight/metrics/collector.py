@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -33,26 +34,27 @@ class FigureCollector(Collector):
 
     def __init__(
         self,
-        read: Callable[[], Figures],
-        in_flight: doris.InFlight,
+        read: Callable[[], Figures | None],
+        in_flight: doris.InFlight | None,
         *,
         update: Callable[[Figures], Figures] = lambda figures: figures,
         stats: bool = True,
-        worker: bool = True,
+        per_instance: bool = True,
         cache_seconds: float = CACHE_SECONDS,
     ) -> None:
-        """Store the source of the figures.
+        """Store the source of the figures; it returns None while another process exports those of the database.
 
         ``update`` returns figures with what moves while a round runs as of this moment; by default none moves.
-        ``stats``: whether to export the seed's ``recycler_…`` too (``enable_recycler_stats_metrics``). ``worker``: the
-        API is none, and must not look like a running worker. ``cache_seconds``: how long figures are reused at least;
-        0: each scrape reads.
+        ``in_flight``: None: the API must not look like a worker, and never exports the seed's ``recycler_…``; ``stats``
+        says whether a worker does (``enable_recycler_stats_metrics``). ``per_instance``: whether each instance has
+        samples of its own; else a sample is of all of them. ``cache_seconds``: how long figures are reused at least; 0:
+        each scrape reads.
         """
         self._read = read
         self._update = update
-        self._in_flight = in_flight
-        self._stats = stats
-        self._up_name = "sexton_up" if worker else "sexton_api_up"
+        self._in_flight = in_flight if stats else None
+        self._up_name = "sexton_up" if in_flight is not None else "sexton_api_up"
+        self._per_instance = per_instance
         self._cache_seconds = cache_seconds
         self._lock = threading.Lock()
         self._reused_until = float("-inf")
@@ -71,9 +73,9 @@ class FigureCollector(Collector):
                 self._reused_until = ended + reuse
             elif self._figures is not None:
                 self._set(partial(self._update, self._figures))
-            figures, errors = self._figures, self._errors
-        yield from _process(self._up_name, figures is not None, errors)
-        if figures is not None:
+            figures, up, errors = self._figures, self._up, self._errors
+        yield from _process(self._up_name, up, errors)
+        if up:
             yield from self._families(figures)
 
     def describe(self) -> Iterator[Metric]:
@@ -81,21 +83,23 @@ class FigureCollector(Collector):
         yield from _process(self._up_name, False, 0)
         yield from self._families(NO_FIGURES)
 
-    def _families(self, figures: Figures) -> Iterator[Metric]:
-        yield from engine.families(figures)
-        if self._stats:
-            yield from doris.families(figures, self._in_flight)
+    def _families(self, figures: Figures | None) -> Iterator[Metric]:
+        parts = [] if figures is None else [engine.families(figures)]
+        if self._in_flight is not None:
+            parts.append(iter([doris.concurrency(figures.instances if figures else (), self._in_flight)]))
+            parts += [] if figures is None else [doris.families(figures)]
+        yield from (family.metric(self._per_instance) for family in chain(*parts))
 
-    def _set(self, read: Callable[[], Figures]) -> None:
-        self._figures = None
+    def _set(self, read: Callable[[], Figures | None]) -> None:
+        self._figures, was_up, self._up = None, self._up, False
         try:
             self._figures = read()
+            self._up = True
         except SextonError as e:
-            if self._up:  # once, not at each scrape
+            if was_up:  # once, not at each scrape
                 log.error("%s", e)
         except Exception:
             log.exception("a scrape failed with an unexpected error; the worker continues")
-        self._up = self._figures is not None
         self._errors += not self._up
 
 

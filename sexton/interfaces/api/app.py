@@ -50,7 +50,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     ready = {"database": database_check(db, settings.require_deployment())}
     app.state.health = health.HealthCheck(Health(live={}, ready=ready), pools.health)
     figures = service.stores.figures(service.policy, service.live.current.map(Settings.intervals))
-    collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
+    collector = FigureCollector(figures.read, None, update=figures.update, per_instance=settings.metrics.per_instance)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
     for routes in (health.routes, rounds.routes, journal.routes, operations.router()):

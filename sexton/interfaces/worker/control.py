@@ -69,7 +69,7 @@ async def build(
                 heavy_objects=live.current.map(lambda s: s.spark.spark_threshold_objects),
             ),
             activities.TickActivities(
-                stores.round_schedule,
+                partial(stores.round_schedule.due, policy),
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
                 stores.wal.schedule.any_due,

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.check.model import Run, RunState
-from sexton.insight.kinds import count_quarantined
 from sexton.insight.status import overview, problems, worst_first
 from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
@@ -14,6 +13,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.policy import all_halts, vault_allowed, vault_whitelist
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.policy import vault_of
+from sexton.recycle.planning.sql.measure import count_quarantined
 from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
 
 if TYPE_CHECKING:

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
@@ -58,8 +60,13 @@ def observe(
     """
     in_force = live_settings(engine.stores.db, settings).current
     figures = engine.stores.figures(in_force.map(Settings.policy), in_force.map(Settings.intervals))
-    stats = settings.metrics.enable_recycler_stats_metrics
-    collector = FigureCollector(figures.read, engine.deleter.in_flight, update=figures.update, stats=stats)
+    collector = FigureCollector(
+        partial(figures.read_alone, uuid.uuid4().hex),
+        engine.deleter.in_flight,
+        update=figures.update,
+        stats=settings.metrics.enable_recycler_stats_metrics,
+        per_instance=settings.metrics.per_instance,
+    )
     return observe_process(settings, engine.stores.db, client, workers, sdk, collector)
 
 

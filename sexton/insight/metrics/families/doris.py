@@ -5,13 +5,13 @@ in milliseconds, as in the article. ``resource_type`` is a kind of marks, ``reso
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
+from prometheus_client.core import UnknownMetricFamily
 
 from sexton.database.rows import BYTES, REMOVED, ROUNDS, VAULT
-from sexton.insight.metrics.families import family
+from sexton.insight.metrics.families import Series
 from sexton.insight.metrics.model import Figures, InstanceFigures, vault_status
 from sexton.recycle.model import KindReport
 
@@ -67,26 +67,26 @@ INSTANCE_GAUGES: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]
 }
 
 
-def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
-    """Yield the 18 families; without figures of an instance, a family has no samples."""
+def concurrency(instances: Sequence[InstanceFigures], in_flight: InFlight) -> Series:
+    """Return the family of this process; ``instances``: whose vaults have a sample in any case."""
+    pages = {(i.instance, vault): 0 for i in instances for vault in i.vaults} | dict(in_flight)
+    text = "Pages of keys this process deletes at this moment."
+    busy = ((vault, max(0, n)) for vault, n in pages.items())
+    return Series("recycler_vault_recycle_task_concurrency", text, ["instance_id", "resource_id"], busy)
+
+
+def families(figures: Figures) -> Iterator[Series]:
+    """Yield the families of the database; without figures of an instance, a family has no samples."""
     text = f"Rounds by status of the vault: normal, or why the round excluded it. {STORED}"
     rounds: Counter[tuple[str, str, str]] = Counter()
     for (instance, counter, label), value in figures.counters.items():
         if counter == VAULT:
             vault, _, status = label.partition("/")  # VAULT/STATUS
             rounds[instance, vault, vault_status(status)] += value
-    by_vault = ["instance_id", "resource_id"]
-    by_status = [*by_vault, "status"]
-    yield family("recycler_vault_recycle_status", text, by_status, sorted(rounds.items()), UnknownMetricFamily)
-    busy = (
-        ((i.instance, vault), max(0, in_flight.get((i.instance, vault), 0)))
-        for i in figures.instances
-        for vault in i.vaults
-    )
-    text = "Pages of keys this process deletes at this moment."
-    yield family("recycler_vault_recycle_task_concurrency", text, by_vault, busy)
+    by_status = ["instance_id", "resource_id", "status"]
+    yield Series("recycler_vault_recycle_status", text, by_status, sorted(rounds.items()), UnknownMetricFamily)
     running = "Instances that are being recycled now: valid leases, over all workers."
-    yield GaugeMetricFamily("recycler_instance_running_counter", running, value=figures.running)
+    yield Series("recycler_instance_running_counter", running, [], [((), figures.running)])
     reports: list[tuple[str, KindReport]] = []  # the last round's of each kind, empty ones included
     for i in figures.instances:
         if i.last is not None:
@@ -95,10 +95,10 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     by_kind = ["instance_id", "resource_type"]
     for name, (text, of_kind) in KIND_GAUGES.items():
         samples = (((instance, k.kind), of_kind(k)) for instance, k in reports)
-        yield family(f"recycler_instance_{name}", text, by_kind, samples)
+        yield Series(f"recycler_instance_{name}", text, by_kind, samples)
     for name, (text, counter) in KIND_TOTALS.items():
         totals = figures.totals(counter).items()
-        yield family(f"recycler_instance_{name}", f"{text} {STORED}", by_kind, totals, UnknownMetricFamily)
+        yield Series(f"recycler_instance_{name}", f"{text} {STORED}", by_kind, totals, UnknownMetricFamily)
     for name, (text, of_instance) in INSTANCE_GAUGES.items():
         values = (((i.instance,), of_instance(i)) for i in figures.instances)
-        yield family(f"recycler_instance_{name}", text, ["instance_id"], values)
+        yield Series(f"recycler_instance_{name}", text, ["instance_id"], values)

@@ -6,11 +6,11 @@ An instance has the label ``instance_id``, as in the seed: ``instance`` is Prome
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily
 
 from sexton.check.model import FindingType
 from sexton.database.rows import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
-from sexton.insight.metrics.families import age, families_of_fields, family
+from sexton.insight.metrics.families import Series, age, families_of_fields
 from sexton.insight.metrics.model import (
     HOLDERS,
     OTHER,
@@ -43,8 +43,8 @@ INSTANCE: Mapping[str, tuple[str, Callable[[InstanceFigures, int], float | None]
         lambda i, _: None if i.last_success_at is None else i.last_success_at / 1000,
     ),
     "seconds_since_success": (
-        "Seconds since the last successful round, or since the instance was enabled; only enabled instances.",
-        lambda i, now: None if i.quiet_since is None else age(i.quiet_since, now),
+        "Seconds since the last successful round, or since it was enabled; only enabled instances that nothing halts.",
+        lambda i, now: None if i.quiet_since is None or i.halt is not None else age(i.quiet_since, now),
     ),
     "stopped_seconds": (
         "Seconds since an operator stopped the instance; 0: not stopped.",
@@ -70,8 +70,8 @@ BY_LABEL: Mapping[tuple[str, str], tuple[str, Callable[[InstanceFigures, int], M
         lambda i, _: {h: bool(i.halt and i.halt.by is h) for h in HALTS},
     ),
     ("oldest_due_age_seconds", "kind"): (
-        "Age of the oldest due mark since it was marked, quarantined marks not counted; 0: none is due.",
-        lambda i, now: {kind: age(i.oldest_due.get(kind), now) for kind in i.kinds},
+        "Age of the oldest due mark of an enabled instance, quarantined marks not counted; 0: none is due.",
+        lambda i, now: {kind: age(i.oldest_due.get(kind) if i.enabled else None, now) for kind in i.kinds},
     ),
     ("last_round_held_marks", "holder"): (
         "Marks that the last round did not delete, by the keeper that blocks them.",
@@ -110,7 +110,7 @@ TOTALS = {
 }
 
 
-def families(f: Figures) -> Iterator[Metric]:
+def families(f: Figures) -> Iterator[Series]:
     """Yield the families; without instances, families of instances have no samples."""
     by_instance = ["instance_id"]
     yield from families_of_fields(Figures, [], [((), f)], f.now)
@@ -118,30 +118,34 @@ def families(f: Figures) -> Iterator[Metric]:
     yield from families_of_fields(InstanceFigures, by_instance, [((i.instance,), i) for i in f.instances], f.now)
     yield from families_of_fields(BinlogFigures, by_instance, [((b.instance,), b) for b in f.binlogs], f.now)
     for name, (text, of_instance) in INSTANCE.items():
-        yield family(f"sexton_{name}", text, by_instance, (((i.instance,), of_instance(i, f.now)) for i in f.instances))
+        yield Series(f"sexton_{name}", text, by_instance, (((i.instance,), of_instance(i, f.now)) for i in f.instances))
     rounds = {i.instance: i.running for i in f.instances if i.running is not None}
     for name, (text, of_round) in RUNNING.items():
-        yield family(f"sexton_round_{name}", text, by_instance, (((i,), of_round(r)) for i, r in rounds.items()))
+        yield Series(f"sexton_round_{name}", text, by_instance, (((i,), of_round(r)) for i, r in rounds.items()))
     for (name, label), (text, of_label) in BY_LABEL.items():
         samples = [((i.instance, value), n) for i in f.instances for value, n in of_label(i, f.now).items()]
-        yield family(f"sexton_{name}", text, [*by_instance, label], samples)
+        yield Series(f"sexton_{name}", text, [*by_instance, label], samples)
     for name, (text, by_stage) in ROUND_BY_STAGE.items():
         counts = [((i, stage), n) for i, r in rounds.items() for stage, n in by_stage(r.progress).items()]
-        yield family(f"sexton_round_{name}", text, [*by_instance, "stage"], counts)
+        yield Series(f"sexton_round_{name}", text, [*by_instance, "stage"], counts)
     for name, (text, counter) in TOTALS.items():
-        yield family(f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily)
+        yield Series(f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily)
     text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
-    yield family("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
+    yield Series("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
     text = "Requests of all workers that a place throttled; survives restarts."
     throttled = (((p.place,), p.throttled) for p in f.paces)
-    yield family("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
+    yield Series("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
     yield from _of_instances(f)
-    text = "Seconds since the last accepted binlog GC, or since the instance was enabled; only enabled instances."
-    quiet = (((b.instance,), None if b.quiet_since is None else age(b.quiet_since, f.now)) for b in f.binlogs)
-    yield family("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
+    text = (
+        "Seconds since the last accepted binlog GC, or since the instance was enabled; only those that nothing halts."
+    )
+    halted = {i.instance for i in f.instances if i.halt is not None}
+    since = {b.instance: b.quiet_since for b in f.binlogs if b.quiet_since is not None and b.instance not in halted}
+    quiet = (((name,), age(at, f.now)) for name, at in since.items())
+    yield Series("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
 
 
-def _of_instances(f: Figures) -> Iterator[Metric]:
+def _of_instances(f: Figures) -> Iterator[Series]:
     """Yield the findings of each instance, and its counters of rounds and protections."""
     text = "Findings that were open at the end of the last check, by type, and whether they are confirmed."
     findings: list[tuple[tuple[str, str, str], int]] = []
@@ -149,17 +153,17 @@ def _of_instances(f: Figures) -> Iterator[Metric]:
         for type_ in FindingType:
             number, confirmed = i.findings.get(type_, (0, 0))
             findings += [((i.instance, type_, "yes"), confirmed), ((i.instance, type_, "no"), number - confirmed)]
-    yield family("sexton_check_findings", text, ["instance_id", "type", "confirmed"], findings)
+    yield Series("sexton_check_findings", text, ["instance_id", "type", "confirmed"], findings)
     text = "Rounds that ended and were allowed to delete, whatever their outcome; survives restarts."
     rounds = (((i.instance,), f.counters.get((i.instance, ROUNDS, "*"), 0)) for i in f.instances)
-    yield family("sexton_rounds", text, ["instance_id"], rounds, CounterMetricFamily)
+    yield Series("sexton_rounds", text, ["instance_id"], rounds, CounterMetricFamily)
     text = "Protections that ended, by reason; PASSED is the normal end; survives restarts."
     ended = (
         ((i.instance, why), f.counters.get((i.instance, PROTECTIONS, str(why)), 0))
         for i in f.instances
         for why in map(str, ProtectionEnd)
     )
-    yield family("sexton_protections_ended", text, ["instance_id", "why"], ended, CounterMetricFamily)
+    yield Series("sexton_protections_ended", text, ["instance_id", "why"], ended, CounterMetricFamily)
 
 
 def _quarantined(i: InstanceFigures) -> Mapping[str, float]:

@@ -6,13 +6,15 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, and_, func, literal, select, true, union_all
+from sqlalchemy import Connection, Row, and_, func, literal, or_, select, true, union_all, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
-from sexton.database.engine import AWAY, Database, first_line
+from sexton.database.engine import AWAY, Database, first_line, now_once
+from sexton.database.guard import EVERYTHING
 from sexton.database.tables import METADATA
 from sexton.insight.metrics.figures.logs import binlog_figures, wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
@@ -37,6 +39,11 @@ Intervals: TypeAlias = tuple[int, int, int]
 """Seconds between two rounds, two purges of a topic, and two binlog GCs."""
 AS_READ = InstanceFigures.model_fields.keys() - {"quarantined", "whole_check"}
 """Figures that have the value of the column of the same name."""
+
+
+LEASE_MS = 90_000
+"""Longer than Prometheus usually waits between two scrapes of a process."""
+T = TypeVar("T")
 
 
 class FiguresUnread(SextonError):
@@ -72,6 +79,23 @@ class FigureStore:
         unreadable = figures.unreadable + (sizes is None)
         return figures.model_copy(update={"table_bytes": sizes or {}, "unreadable": unreadable})
 
+    def read_alone(self, process: str) -> Figures | None:
+        """Return the figures as ``read``; None while another process, scraped within ``LEASE_MS``, exports them."""
+        lease, until = self._db.t.lease, now_once(LEASE_MS)
+        is_metrics = and_(lease.c.instance == EVERYTHING, lease.c.job == "metrics")
+        is_valid = lease.c.expires_at.between(now_once(), until)  # not later: the clock was ahead
+
+        def acquired(c: Connection) -> bool:
+            values = {"owner": process, "expires_at": until}
+            if c.execute(
+                update(lease).where(is_metrics, or_(lease.c.owner == process, is_valid.is_not(True))).values(values)
+            ).rowcount:
+                return True
+            first = insert(lease).values(instance=EVERYTHING, job="metrics", **values).on_conflict_do_nothing()
+            return c.execute(first.returning(lease.c.job)).first() is not None
+
+        return self.read() if self._in_snapshot(acquired) else None
+
     def update(self, figures: Figures) -> Figures:
         """Return figures in which running rounds and counters are of this moment: statements that stay fast.
 
@@ -87,7 +111,7 @@ class FigureStore:
 
         return self._in_snapshot(moved)
 
-    def _in_snapshot(self, read: Callable[[Connection], Figures]) -> Figures:
+    def _in_snapshot(self, read: Callable[[Connection], T]) -> T:
         try:
             self._policy()  # read again before the transaction, if it is old
             with self._db.read() as c:
@@ -115,7 +139,9 @@ class FigureStore:
             InstanceFigures(
                 instance=row.id,
                 enabled=row.mode == "enabled",
-                quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
+                quiet_since=max(filter(None, (row.enabled_at, row.last_success_at, row.idle_at)), default=0)
+                if row.mode == "enabled"
+                else None,
                 halt=halted(row.id),
                 next_round=next_round(row.turn_at, row.retry_at, self._intervals(row.id)[0] * 1000, now),
                 kinds=tuple(sorted(retentions[row.id])),
@@ -139,7 +165,7 @@ class FigureStore:
         return Figures(
             now=now,
             interval_seconds=interval,
-            retention_seconds={kind: max(r[kind] for r in every if kind in r) for r in every for kind in r},
+            retention_seconds={kind: max(r[kind] for r in every if kind in r) for kind in set().union(*every)},
             max_delete_objects=policy.max_delete_objects,
             running=rows[0].slots_used if rows else 0,
             unreadable=sum(row.report is not None and reports[row.id] is None for row in rows),

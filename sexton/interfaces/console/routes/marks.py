@@ -4,13 +4,13 @@ import shlex
 
 from starlette.responses import Response
 
-from sexton.insight.kinds import count_quarantined
 from sexton.insight.views import MarkPage, Story
 from sexton.insight.wording import quantity
 from sexton.interfaces.api.pools import long
 from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
+from sexton.recycle.planning.sql.measure import count_quarantined
 
 MAX_NAME, SHOWN = 2_048, 100
 

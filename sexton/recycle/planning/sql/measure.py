@@ -260,18 +260,27 @@ class Measure:
         claimed = and_(mark.c.instance == self._instance, mark.c.state == CLAIMED, can_be_finished, by_itself)
         return int(self._c.execute(select(func.count()).where(claimed)).scalar_one())
 
-    def count_quarantined(self) -> dict[str, int]:
-        """Return how many marks are quarantined, by reason."""
-        mark = self._db.t.mark
-        quarantined = and_(mark.c.instance == self._instance, mark.c.quarantined_reason.is_not(None))
-        by_reason = select(mark.c.quarantined_reason, func.count()).where(quarantined)
-        rows = self._c.execute(by_reason.group_by(mark.c.quarantined_reason))
-        return {str(reason): int(marks) for reason, marks in rows}
-
 
 def _counts(row: Mapping[Any, Any]) -> dict[str, int]:
     """Return the counts of a row of ``Measure._sums``. Pure."""
     return {column: int(value) for column, value in row.items() if column != "oldest"}
+
+
+class QuarantineCount(NamedTuple):
+    """Quarantined marks with one reason; ``since``: when the oldest of them was marked (ms since 1970)."""
+
+    marks: int
+    since: int
+
+
+def count_quarantined(db: Database, c: Connection, instance: str) -> dict[str, QuarantineCount]:
+    """Return how many marks are quarantined, by reason."""
+    mark = db.t.mark
+    quarantined = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
+    oldest = func.min(mark.c.marked_at, type_=mark.c.marked_at.type)
+    by_reason = select(mark.c.quarantined_reason, func.count(), oldest).where(quarantined)
+    rows = c.execute(by_reason.group_by(mark.c.quarantined_reason))
+    return {str(reason): QuarantineCount(marks, since) for reason, marks, since in rows}
 
 
 class FoundKinds(NamedTuple):

@@ -23,7 +23,7 @@ from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy, Shift
 from sexton.recycle.planning.policy import Allowance, build_for_operator, build_for_round
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
-from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
+from sexton.recycle.planning.sql.measure import Measure, count_quarantined, find_kinds, no_heartbeat, policy_of
 
 PAGE_MARKS = 1_000
 CountObjects = Callable[[Sequence[DueMark]], int]
@@ -192,7 +192,8 @@ class PlanStore:
             due, kept = _due(measure, instance_policy, kinds, now)
             if more:
                 kept[Kept(KeepReason.UNKNOWN_KIND, f"(and at least {more:,} others)")] = more  # a mark each, or more
-            kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
+            quarantined = count_quarantined(self._db, tx, instance)
+            kept |= {Kept(KeepReason.QUARANTINED, reason): n.marks for reason, n in quarantined.items()}
             open_plans = self.approvals.open_plans(tx, instance, now)
             orphans_wait = unapproved(self._db, tx, instance) if ORPHAN in kinds else ""
             questioned = {ORPHAN: orphans_wait} if orphans_wait else {}

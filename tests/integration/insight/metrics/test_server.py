@@ -4,6 +4,7 @@ import logging
 import socket
 import threading
 import urllib.request
+from functools import partial
 
 import pytest
 
@@ -11,13 +12,14 @@ from sexton.database.engine import Database
 from sexton.insight.health import Health
 from sexton.insight.metrics import server as server_of_metrics
 from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
+from sexton.insight.metrics.figures.store import LEASE_MS, FigureStore
 from sexton.insight.metrics.model import HOLDERS, OTHER, REASONS, Figures, InstanceFigures
 from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
 from sexton.kernel.errors import BadInput
 from sexton.marks.kept import by_hold, by_owner_silence
 from sexton.recycle.model import RoundReport
 from sexton.runtime.embedded.ports import free_port
-from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.rig import DEPLOYMENT, INTERVAL, Rig, stores_of
 from tests.support.scrape import collector, scrape
 
 HEALTH = Health(live={}, ready={})
@@ -176,3 +178,48 @@ def test_silent_connections_take_no_thread_from_the_worker(address: str) -> None
 
     assert answers == [200, 200, 200]
     assert threads <= MAX_CONNECTIONS
+
+
+def test_one_process_exports_the_figures_of_the_database(rig: Rig) -> None:
+    figures = FigureStore(rig.db, stores_of(rig.db).insight, rig.policy, INTERVAL)
+
+    def scraped(process: str) -> tuple[object, object, object]:
+        pages = {("shop", "disk"): 2}
+        found = scrape(FigureCollector(partial(figures.read_alone, process), pages))
+        busy = found("recycler_vault_recycle_task_concurrency", instance_id="shop", resource_id="disk")
+        return found("sexton_up"), busy, found("sexton_holds", instance_id="shop")
+
+    assert [scraped(process) for process in "aba"] == [(1, 2, 0), (1, 2, None), (1, 2, 0)]
+
+    rig.later(LEASE_MS // 1000 + 1)  # the first one was not scraped for so long
+    assert [scraped(process) for process in "ba"] == [(1, 2, 0), (1, 2, None)]
+
+
+def test_figures_of_all_instances_are_sums_or_the_largest() -> None:
+    instances = tuple(
+        InstanceFigures(
+            instance=f"i{n}", enabled=True, holds=n, failures=n, quiet_since=1_000 * n, quarantined={"BAD_KEY": n}
+        )
+        for n in (1, 2, 3)
+    )
+    counters = {(f"i{n}", "rounds", "*"): n for n in (1, 2, 3)}
+    figures = NOTHING.model_copy(update={"now": 10_000, "instances": instances, "counters": counters})
+
+    found = scrape(FigureCollector(lambda: figures, {("i1", "disk"): 2, ("i2", "disk"): 3}, per_instance=False))
+    assert found.values("instance_id") == set()
+    assert (found("sexton_holds"), found("sexton_instance_enabled"), found("sexton_rounds_total")) == (6, 3, 6)
+    assert (found("sexton_rounds_failed_in_a_row"), found("sexton_seconds_since_success")) == (3, 9)
+    assert found("sexton_quarantined_marks", reason="BAD_KEY") == 6
+    assert found("recycler_vault_recycle_task_concurrency", resource_id="disk") == 5
+
+
+def test_a_scrape_is_as_long_for_many_instances_as_for_one() -> None:
+    def size(number: int) -> int:
+        report = RoundReport(round=1, instance="shop", vaults={"disk": "normal"})
+        of_each = [
+            InstanceFigures(instance=f"i{n}", enabled=True, kinds=("dropped",), last=report) for n in range(number)
+        ]
+        figures = NOTHING.model_copy(update={"instances": tuple(of_each)})
+        return len(scrape(FigureCollector(lambda: figures, {}, per_instance=False)).text)
+
+    assert size(200) < 1.1 * size(1)
