@@ -32,7 +32,7 @@ from sexton.insight.progress import ABSENT_MS, read_work
 from sexton.insight.views import ALL_INSTANCES, Checked, InstanceStatus, KindStatus, Overview, Running
 from sexton.insight.wording import quantity, utc
 from sexton.kernel.live import Live
-from sexton.marks.kept import FAULTS, Blocker, KeepReason, Kept, Severity, by_plan, by_vault, describe, way_out
+from sexton.marks.kept import FAULTS, WAITS, Blocker, KeepReason, Kept, Severity, Wait, by_plan, by_vault, way_out
 from sexton.marks.model import NOTHING_DUE, Cutoff, Reason
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import busy
@@ -279,13 +279,6 @@ def count_by_kind(
     return {(row.instance, row.kind): row for row in c.execute(query)}
 
 
-WAITS: Mapping[str, tuple[Severity, str]] = {
-    "paused": (Severity.HALTED, "resume"),
-    "backing off": (Severity.FAILED, "retry"),
-}
-"""How the text of a round that waits for a signal begins → its severity, and the signal, as in ``workflows.ids``."""
-
-
 def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]:
     """Yield what is wrong with an instance, and what operators ordered: status, console, blockers and doctor show it.
 
@@ -304,7 +297,7 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
         retry = f"once the cause is gone: sexton quarantine retry {name} --reason {reason}"
         then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else retry
         todo = f"{way_out(kept, name)} --reason {reason}; {then}"
-        yield _row(Severity.QUARANTINED, name, describe(kept), quantity(marks, "mark"), todo, count=marks)
+        yield _row(Severity.QUARANTINED, name, str(kept), quantity(marks, "mark"), todo, count=marks, kept=kept)
     for halt in dict.fromkeys(filter(None, (i.halt, *halts))):
         of, what = (ALL_INSTANCES, "everything") if halt.scope == ALL else (name, "the whole instance")
         since = {"since": halt.since, "until": halt.until}
@@ -318,7 +311,7 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
     for plan in i.approvals:
         kept, more = by_plan(plan.id), {"since": plan.since, "until": plan.expires_at, "count": plan.marks}
         kinds = ", ".join(plan.kinds)
-        yield _row(Severity.APPROVAL, name, describe(kept), kinds, way_out(kept, name), why=plan.awaits, **more)
+        yield _row(Severity.APPROVAL, name, str(kept), kinds, way_out(kept, name), why=plan.awaits, **more)
     if i.mode == "observe":
         todo = f"sexton enable {name}"
         yield _row(Severity.OBSERVES, name, "observe", "the whole instance", todo, why="it only observes")
@@ -338,14 +331,15 @@ def _of_last_round(i: InstanceStatus, last: RoundReport) -> Iterator[Blocker]:
         answer = last.fault_details.get(kept.subject) if kept.reason is KeepReason.VAULT else ""
         why = ": ".join(filter(None, (f"{'counted' if marks else 'excluded'} by round {last.round}", answer)))
         more = {"count": marks, "since": i.last_ended}
-        yield _row(Severity.FAULT, i.instance, describe(kept), what, way_out(kept, i.instance), why=why, **more)
+        yield _row(Severity.FAULT, i.instance, str(kept), what, way_out(kept, i.instance), why=why, **more)
     if unlisted := [vault for vault, state in sorted(last.vaults.items()) if state == NOT_LISTED]:
         what, todo = f"vault {', '.join(unlisted)}", "sexton lists show vaults"
-        yield _row(Severity.HALTED, i.instance, "vault whitelist", what, todo, why=f"as round {last.round} found")
+        of = {"kept": Kept(KeepReason.VAULT_WHITELIST), "why": f"as round {last.round} found"}
+        yield _row(Severity.HALTED, i.instance, "vault whitelist", what, todo, **of)
     for kept, marks in sorted(last.kept.items()):
         if marks and kept.reason is KeepReason.UNKNOWN_KIND:
             what, todo = quantity(marks, "mark"), way_out(kept, i.instance)
-            yield _row(Severity.APPROVAL, i.instance, describe(kept), what, todo, count=marks, since=i.last_ended)
+            yield _row(Severity.APPROVAL, i.instance, str(kept), what, todo, count=marks, since=i.last_ended)
     if last.state == FAILED or (i.failures and last.state in (CANCELLED, STOPPED)):
         what, todo = f"{quantity(max(1, i.failures), 'round')} without success", f"sexton round show {last.round}"
         yield _row(Severity.FAILED, i.instance, "failed round", what, todo, why=last.error, since=i.last_ended)
@@ -358,10 +352,9 @@ def _of_running_round(instance: str, run: Running) -> Iterator[Blocker]:
         why = "it lost its lease"
         yield _row(Severity.OVERDUE, instance, "no worker", what, "sexton doctor", why=why, since=run.since)
     elif run.waiting:
-        wait = next((text for text in WAITS if run.waiting.startswith(text)), "waiting")
-        severity, signal = WAITS.get(wait, (Severity.OTHER, ""))
-        todo = f"sexton round {signal} {instance}" if signal else "it continues without help; see: sexton status"
-        yield _row(severity, instance, wait, what, todo, why=run.waiting, since=run.waiting_since)
+        wait, todo = WAITS.get(run.wait, Wait()), "it continues without help; see: sexton status"
+        todo = f"sexton round {wait.signal} {instance}" if wait.signal else todo
+        yield _row(wait.severity, instance, wait.text, what, todo, why=run.waiting, since=run.waiting_since)
 
 
 def log_problems(topics: "WalFigures", binlogs: "LogCounts") -> Iterator[Blocker]:

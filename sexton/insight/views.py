@@ -148,6 +148,7 @@ class Running(Message):
     round: int | None
     since: int = Field(alias="since_at")
     waiting: str | None = None
+    wait: str = ""
     waiting_since: int | None = Field(None, alias="waiting_since_at")
     leased: bool = False
     cut_off: bool = False

@@ -41,7 +41,7 @@ def overview(visit: CurrentVisit) -> Response:
     rows = [row for of in (*known.values(), *(log_problems(*f) for f in figures if f is not None)) for row in of]
     listed: BlockerList | None = answer_or_none(blockers)
     if not sees_logs and listed is not None:  # those of its own topics and binlogs
-        rows += [b for b in listed.rows if b.instance in names and b.what.startswith(("topic ", "binlog"))]
+        rows += [b for b in listed.logs if b.instance in names]
     severities = {row.severity for row in rows} - {Severity.OTHER}
     uncounted = [name for name, answer in answers.items() if answer is None]
     unknown = [*uncounted, *("topics and binlogs" for f in figures if f is None)]
