@@ -63,13 +63,13 @@ class RecycleActivities:
         """End a round that was cancelled, or refused, while it waited for its lease; return its report."""
         with refusals(), AutoHeartbeat():
             run = order.run or str(activity.info().workflow_run_id)
-            return self._rounds.abandon(run, order.why, order.plan or 0, order.instance)
+            return self._rounds.abandon(run, order.why, order.plan or 0, order.instance, order.state)
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:
         """Release the lease while the round is paused or backs off."""
         with refusals(), AutoHeartbeat():
-            self._rounds.release(order.opened, order.why)
+            self._rounds.release(order.opened, order.why, order.wait)
 
     @activity.defn(no_thread_cancel_exception=True)
     def make_plan(self, request: RecycleRequest) -> Plan:

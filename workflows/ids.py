@@ -1,6 +1,6 @@
 """Names of workflows, task queues, schedules, waits. Ids begin with the deployment: several may share a namespace."""
 
-from typing import NamedTuple
+from sexton.marks.kept import WAITS as WAITS
 
 RECYCLE = "recycle-instance"
 """Workflow type of a round."""
@@ -34,16 +34,7 @@ SHOWN = "shown"
 """Patch: the workflow counts again and again what it shows, and has its plan in its memo. Older histories have none."""
 
 
-class Wait(NamedTuple):
-    """What a workflow that waits does, as people read it, and the signal that ends the wait."""
-
-    text: str
-    signal: str
-
-
-PAUSED, BACKING_OFF = "PAUSED", "BACKING_OFF"
-WAITS = {PAUSED: Wait("paused", "resume"), BACKING_OFF: Wait("backing off", "retry")}
-"""What a workflow that waits does, as its query ``progress`` and the Temporal UI show it."""
+PAUSED, BACKING_OFF = WAITS
 
 
 def recycle(deployment: str, instance: str) -> str:

@@ -91,7 +91,7 @@ class RecycleInstance(Controls):
     async def on_wait(self, doing: str) -> None:
         """Release the lease while the round waits."""
         backoff = f" for {self._backoff_seconds:.0f} s: {self._error}" if doing == ids.BACKING_OFF else ""
-        await self._release(f"{ids.WAITS[doing].text}{backoff}")
+        await self._release(f"{ids.WAITS[doing].text}{backoff}", doing)
 
     async def on_resume(self) -> None:
         """Release the lease, if the round still has it."""
@@ -215,10 +215,10 @@ class RecycleInstance(Controls):
         errors = ([f"adopt: {adopt_error}"] if adopt_error else []) + self._ledger.errors
         return AttemptResult(Ending.FAILED, "; ".join(errors)) if errors else AttemptResult(Ending.FINISHED)
 
-    async def _release(self, why: str) -> None:
+    async def _release(self, why: str, wait: str = "") -> None:
         """Release the lease; the round continues later."""
         if self._opened is not None:
-            order = ReleaseOrder(opened=self._opened, why=why)
+            order = ReleaseOrder(opened=self._opened, why=why, wait=wait)
             await workflow.execute_activity_method(RecycleActivities.release_lease, order, **SQL_WRITE, summary=why)
 
     async def _end(self, conclusion: Conclusion) -> RoundReport:
@@ -232,7 +232,7 @@ class RecycleInstance(Controls):
         state, error = conclusion
         report = await workflow.execute_activity_method(
             RecycleActivities.abandon_round,
-            self._open_order().model_copy(update={"why": error}),
+            self._open_order().model_copy(update={"why": error, "state": state}),
             **SQL_WRITE,
             summary="abandon the round: it never had a lease",
         )

@@ -27,13 +27,13 @@ from sexton.check.model import (
 from sexton.check.object_lookup import existing, existing_below, keys_by_vault
 from sexton.check.policy import (
     REACTION_DAYS,
+    compare_peer,
     latest_judged_write,
     listed_objects,
     notes_on_lost,
     reports_loss_too_late,
     still_disagrees,
 )
-from sexton.check.sql import live_side
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.repair import Orphans
 from sexton.check.sql.store import CheckStore
@@ -41,6 +41,7 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
 from sexton.marks.live import LiveEntry, names_prefix
 from sexton.operators.registry.store import Registry
+from sexton.owners.plugins import FrontEnds
 from sexton.owners.port import NoLiveSide, Owner, OwnerSilent
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
@@ -64,6 +65,7 @@ class CheckPorts(NamedTuple):
     vaults: Vaults
     registry: Registry
     owner: Owner
+    front_ends: FrontEnds
     orphans: Orphans
 
 
@@ -73,6 +75,7 @@ class Checker:
     def __init__(self, ports: CheckPorts, settings: CheckSettings | Live[CheckSettings]) -> None:
         self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
         self._registry, self._owner, self._orphans = ports.registry, ports.owner, ports.orphans
+        self._front_ends = ports.front_ends
         self._settings = Live.of(settings)
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
@@ -222,16 +225,17 @@ class Checker:
     ) -> Iterator[Discrepancy]:
         """Yield the records about which the owner's front end and the records disagree; some of each range by name."""
         try:
-            for kind in self._owner.memory_kinds(instance):
+            for kind in self._front_ends.kinds(instance):
                 after, is_end = "", False
                 while not is_end:
                     heartbeat()
-                    ids = self._owner.memory_ids(instance, kind, after, MEMORY_IDS)
+                    ids = self._front_ends.ids(instance, kind, after, MEMORY_IDS)
                     is_end = len(ids) < MEMORY_IDS
                     until = "" if is_end else ids[-1]
-                    yield from _front_end_findings(live_side.compare(self._owner, instance, kind, ids, (after, until)))
+                    records = self._owner.record_ids(instance, kind, after, until)
+                    yield from _front_end_findings(compare_peer(kind, ids, (after, until), records, heartbeat))
                     after = until
-        except OwnerSilent as e:
+        except (OwnerSilent, BadInput) as e:  # or there are no records of such a kind
             unread.append(FindingType.FRONT_END)
             notes.append(f"the memory of the front end was not compared with all records: {e}")
 

@@ -6,7 +6,7 @@ orphans. So a run that could not see everything proves nothing (JuiceFS #6479, N
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sexton.check.model import (
     Discrepancy,
@@ -14,7 +14,9 @@ from sexton.check.model import (
     Finding,
     FindingState,
     FindingType,
+    Heartbeat,
     Listing,
+    PeerComparison,
     PreviousRun,
     Run,
     RunState,
@@ -131,7 +133,7 @@ def _shrunk(vault: str, noun: str, now: int, before: int) -> list[str]:
         return []
     return [
         f"vault {vault}: {now:,} {noun} are far below the {before:,} of the last whole run; "
-        "if correct: sexton check rebase"
+        "if correct: sexton check rebase INSTANCE --reason TEXT"
     ]
 
 
@@ -141,7 +143,7 @@ def _named_less(listing: Listing, before: float) -> list[str]:
         return []
     return [
         f"vault {listing.vault}: records name {share:.0%} of {listing.objects:,} objects, far below the "
-        f"{before:.0%} of the last whole run; if correct: sexton check rebase"
+        f"{before:.0%} of the last whole run; if correct: sexton check rebase INSTANCE --reason TEXT"
     ]
 
 
@@ -260,3 +262,44 @@ def reports_loss_too_late(interval_seconds: int, versions_days: int) -> bool:
         versions_days: days for which the store keeps the versions of deleted objects.
     """
     return interval_seconds > (versions_days - REACTION_DAYS) * 86_400
+
+
+NAMED_IDS = 100
+"""Ids that are named of each kind of difference; the others are only counted."""
+IDS_A_HEARTBEAT = 10_000
+
+
+def compare_peer(
+    kind: str,
+    ids: Sequence[str],
+    bounds: tuple[str, str],
+    record_ids: Iterable[str],
+    heartbeat: Heartbeat = lambda: None,
+) -> PeerComparison:
+    """Return the ids in a range that only a peer (a front end) has, and those that only the records have.
+
+    Args:
+        kind: kind of the records.
+        ids: the peer's ids in the range. One with many ids sends them in order, range by range.
+        bounds: the range begins above the first id, and ends with the second one; empty: unbounded.
+        record_ids: the ids of the records in the range, each once, in order.
+        heartbeat: called now and then.
+
+    Raises:
+        BadInput: an id lies outside of the range.
+    """
+    after, until = bounds
+    if outside := [peer_id for peer_id in ids if peer_id <= after or (until and peer_id > until)]:
+        raise BadInput(f"{outside[0]!r} is not beyond {after!r} and up to {until!r}")
+    unknown, missing, missing_ids = set(ids), 0, list[str]()
+    for n, record_id in enumerate(record_ids):
+        if n % IDS_A_HEARTBEAT == 0:
+            heartbeat()
+        if record_id in unknown:
+            unknown.remove(record_id)
+            continue
+        missing += 1
+        if missing <= NAMED_IDS:
+            missing_ids.append(record_id)
+    named = {"unknown_ids": tuple(sorted(unknown)[:NAMED_IDS]), "missing_ids": tuple(missing_ids)}
+    return PeerComparison(kind=kind, unknown=len(unknown), missing=missing, **named)

@@ -85,6 +85,7 @@ def read_work(db: Database, c: Connection) -> Mapping[str, Running]:
                 round=row.id,
                 since=row.started_at,
                 waiting=row.waiting,
+                wait=row.wait,
                 waiting_since=row.waiting_since,
                 leased=leased,
                 cut_off=cut_off,
@@ -101,7 +102,7 @@ def _rounds(db: Database) -> Select[Any]:
     counts = select(tally.c.kind, *sums, objects).where(tally.c.round == t.c.id).group_by(tally.c.kind)
     ranges = select(*(batch.c[name] for name in _Range._fields)).where(batch.c.round == t.c.id)
     lists = {"counts": counts.correlate(t).subquery(), "ranges": ranges.correlate(t).subquery()}
-    columns = t.c.id, t.c.instance, t.c.started_at, t.c.waiting, t.c.waiting_since, plan.c.body
+    columns = t.c.id, t.c.instance, t.c.started_at, t.c.waiting, t.c.wait, t.c.waiting_since, plan.c.body
     as_json = (
         select(func.json_agg(rows.table_valued(), type_=JSON())).scalar_subquery().label(name)
         for name, rows in lists.items()

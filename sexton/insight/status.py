@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,10 +26,10 @@ from sexton.database.guard import UnknownInstance
 from sexton.database.tables.columns import Instant
 from sexton.insight.kinds import kind_statuses
 from sexton.insight.progress import ABSENT_MS, read_work
-from sexton.insight.views import ALL_INSTANCES, Checked, InstanceStatus, Overview, Running
+from sexton.insight.views import ALL_INSTANCES, PAUSED, Checked, InstanceStatus, Overview, Running
 from sexton.insight.wording import quantity, utc
 from sexton.kernel.live import Live
-from sexton.marks.kept import FAULTS, Blocker, KeepReason, Kept, Severity, by_plan, by_vault, describe, way_out
+from sexton.marks.kept import FAULTS, WAITS, Blocker, KeepReason, Kept, Severity, Wait, by_plan, by_vault, way_out
 from sexton.marks.model import Reason
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import busy
@@ -86,6 +86,7 @@ def read_instances(db: Database, c: Connection, only: str | None = None) -> Sequ
         instance,
         now_once().label("now"),
         select(func.count()).where(busy(db.t.lease, JOB)).scalar_subquery().label("slots_used"),
+        select(db.t.clock.c.schedule).scalar_subquery().label("schedule"),
         exists(select(t_worker.c.worker).where(is_present)).label("has_worker"),
         exists(select(t_worker.c.worker).where(is_present, t_worker.c.reaches_temporal)).label("has_temporal"),
         round_.c.report,
@@ -180,6 +181,7 @@ def overview(
             running=running,
             next_round=stores.schedule.next_round_of(instance, now) if running is None else None,
             overdue_since=overdue.get(name),
+            schedule=instance.schedule,
             has_worker=instance.has_worker,
             has_temporal=instance.has_temporal,
             halt=halted(name),
@@ -219,13 +221,6 @@ def _by_instance(values: Iterable[T]) -> defaultdict[str, list[T]]:
     return lists
 
 
-WAITS: Mapping[str, tuple[Severity, str]] = {
-    "paused": (Severity.HALTED, "resume"),
-    "backing off": (Severity.FAILED, "retry"),
-}
-"""How the text of a round that waits for a signal begins → its severity, and the signal, as in ``workflows.ids``."""
-
-
 def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]:
     """Yield what is wrong with an instance, and what operators ordered: status, console, blockers and doctor show it.
 
@@ -246,7 +241,7 @@ def _late(i: InstanceStatus) -> Iterator[Blocker]:
     if kept is not None:
         is_wanted = kept[0].reason in (KeepReason.HOLD, KeepReason.PROTECTION)
         severity = Severity.HALTED if is_wanted else severity
-        why, todo = f"{why}; the last round kept {kept[1]:,}: {describe(kept[0])}", way_out(kept[0], name) or todo
+        why, todo = f"{why}; the last round kept {kept[1]:,}: {kept[0].key}", way_out(kept[0], name) or todo
     elif i.caps:
         cap = i.caps[0]
         severity, why = Severity.HALTED, f"{why}; vault {cap.vault} is capped at {cap.keys_per_second:,} keys/s"
@@ -260,6 +255,10 @@ def _of_workers(i: InstanceStatus) -> Iterator[Blocker]:
         if i.has_worker:
             held_by, why, todo = "no Temporal", "no worker reaches Temporal: no round begins", "sexton doctor"
         yield _row(Severity.OVERDUE, ALL_INSTANCES, held_by, "everything", todo, why=why)
+    if i.schedule.startswith(PAUSED):
+        what, todo = "all rounds, checks, purges and binlog GCs", "sexton schedules resume"
+        why = i.schedule.removeprefix(PAUSED)
+        yield _row(Severity.HALTED, ALL_INSTANCES, "paused schedule", what, todo, why=why)
 
 
 def _known(i: InstanceStatus, halts: Iterable[Halt]) -> Iterator[Blocker]:
@@ -276,7 +275,7 @@ def _known(i: InstanceStatus, halts: Iterable[Halt]) -> Iterator[Blocker]:
         retry = f"once the cause is gone: sexton quarantine retry {name} --reason {reason}"
         then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else retry
         todo = f"{way_out(kept, name)} --reason {reason}; {then}"
-        yield _row(Severity.QUARANTINED, name, describe(kept), quantity(marks, "mark"), todo, count=marks)
+        yield _row(Severity.QUARANTINED, name, str(kept), quantity(marks, "mark"), todo, count=marks, kept=kept)
     for halt in dict.fromkeys(filter(None, (i.halt, *halts))):
         of, what = (ALL_INSTANCES, "everything") if halt.scope == ALL else (name, "the whole instance")
         since = {"since": halt.since, "until": halt.until}
@@ -287,7 +286,7 @@ def _known(i: InstanceStatus, halts: Iterable[Halt]) -> Iterator[Blocker]:
     for plan in i.approvals:
         kept, more = by_plan(plan.id), {"since": plan.since, "until": plan.expires_at, "count": plan.marks}
         kinds = ", ".join(plan.kinds)
-        yield _row(Severity.APPROVAL, name, describe(kept), kinds, way_out(kept, name), why=plan.awaits, **more)
+        yield _row(Severity.APPROVAL, name, str(kept), kinds, way_out(kept, name), why=plan.awaits, **more)
     if i.mode == "observe":
         todo = f"sexton enable {name}"
         yield _row(Severity.OBSERVES, name, "observe", "the whole instance", todo, why="it only observes")
@@ -307,14 +306,15 @@ def _of_last_round(i: InstanceStatus, last: RoundReport) -> Iterator[Blocker]:
         answer = last.fault_details.get(kept.subject) if kept.reason is KeepReason.VAULT else ""
         why = ": ".join(filter(None, (f"{'counted' if marks else 'excluded'} by round {last.round}", answer)))
         more = {"count": marks, "since": i.last_ended, "key": kept.key}
-        yield _row(Severity.FAULT, i.instance, describe(kept), what, way_out(kept, i.instance), why=why, **more)
+        yield _row(Severity.FAULT, i.instance, str(kept), what, way_out(kept, i.instance), why=why, **more)
     if unlisted := [vault for vault, state in sorted(last.vaults.items()) if state == NOT_LISTED]:
         what, todo = f"vault {', '.join(unlisted)}", "sexton lists show vaults"
-        yield _row(Severity.HALTED, i.instance, "vault whitelist", what, todo, why=f"as round {last.round} found")
+        of = {"kept": Kept(KeepReason.VAULT_WHITELIST), "why": f"as round {last.round} found"}
+        yield _row(Severity.HALTED, i.instance, "vault whitelist", what, todo, **of)
     for kept, marks in sorted(last.kept.items()):
         if marks and kept.reason is KeepReason.UNKNOWN_KIND:
             what, todo = quantity(marks, "mark"), way_out(kept, i.instance)
-            yield _row(Severity.APPROVAL, i.instance, describe(kept), what, todo, count=marks, since=i.last_ended)
+            yield _row(Severity.APPROVAL, i.instance, str(kept), what, todo, count=marks, since=i.last_ended)
     if last.state == FAILED or (i.failures and last.state in (CANCELLED, STOPPED)):
         what, todo = f"{quantity(max(1, i.failures), 'round')} without success", f"sexton round show {last.round}"
         yield _row(Severity.FAILED, i.instance, "failed round", what, todo, why=last.error, since=i.last_ended)
@@ -327,10 +327,9 @@ def _of_running_round(instance: str, run: Running) -> Iterator[Blocker]:
         why = "no worker renewed its lease: a worker continues it, once one runs and reaches Temporal and the database"
         yield _row(Severity.OVERDUE, instance, "lost lease", what, "sexton doctor", why=why, since=run.since)
     elif run.waiting:
-        wait = next((text for text in WAITS if run.waiting.startswith(text)), "waiting")
-        severity, signal = WAITS.get(wait, (Severity.OTHER, ""))
-        todo = f"sexton round {signal} {instance}" if signal else "it continues without help; see: sexton status"
-        yield _row(severity, instance, wait, what, todo, why=run.waiting, since=run.waiting_since)
+        wait, todo = WAITS.get(run.wait, Wait()), "it continues without help; see: sexton status"
+        todo = f"sexton round {wait.signal} {instance}" if wait.signal else todo
+        yield _row(wait.severity, instance, wait.text, what, todo, why=run.waiting, since=run.waiting_since)
 
 
 def log_problems(topics: "WalFigures", binlogs: "LogCounts") -> Iterator[Blocker]:

@@ -13,6 +13,9 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap
 from sexton.recycle.planning.model import PlanRow
 
+PAUSED = "paused: "
+"""How the state of a paused schedule begins, as workers note it; the operator's note follows."""
+
 
 class KindStatus(Message):
     """Marks of one kind that are not claimed. Each field is a column, in the terminal and in the console.
@@ -154,6 +157,7 @@ class Running(Message):
     round: int | None
     since: int = Field(alias="since_at")
     waiting: str | None = None
+    wait: str = ""
     waiting_since: int | None = Field(None, alias="waiting_since_at")
     leased: bool = False
     cut_off: bool = False
@@ -207,6 +211,8 @@ class InstanceStatus(Message):
     next_round: int | None = Field(alias="next_round_at")
     overdue_since: int | None = Field(None, alias="overdue_since_at")
     """Since when its next round is due, if nothing has begun it for long though nothing hinders it."""
+    schedule: str = Field("", exclude=True)
+    """The schedule as a worker last saw it in Temporal; JSON does not have it."""
     has_worker: bool = Field(True, exclude=True)
     """Whether a control worker reports to the database; JSON does not have it."""
     has_temporal: bool = Field(True, exclude=True)

@@ -253,11 +253,28 @@ class Severity(IntEnum):
         return self in (Severity.HALTED, Severity.OBSERVES, Severity.OTHER)
 
 
+class Wait(NamedTuple):
+    """A wait of a run: how people read it, the signal that ends it (empty: none does), and how bad it is."""
+
+    text: str = "waiting"
+    signal: str = ""
+    severity: Severity = Severity.OTHER
+
+
+WAITS = {
+    "PAUSED": Wait("paused", "resume", Severity.HALTED),
+    "BACKING_OFF": Wait("backing off", "retry", Severity.FAILED),
+}
+"""What a run that waits for a signal does, as its row, its query ``progress`` and the Temporal UI show it."""
+
+
 class Blocker(Message):
     """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
 
     severity: Severity = Field(Severity.OTHER, exclude=True)
     """Its place in the list; JSON does not have it."""
+    kept: Kept | None = Field(None, exclude=True)
+    """The answer about marks for which it stands, by which lists tell it from others; JSON does not have it."""
     instance: str
     held_by: str
     what: str

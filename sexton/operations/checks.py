@@ -180,6 +180,7 @@ def repair(
 @operation("check inventory", "POST /v1/instances/{instance}/inventory", Grant.OWNER, READS)
 def inventory(call: Call, instance: Instance, memory: Inventory) -> PeerComparison:
     """Compare a front end's memory with the records, in both directions, for a range of ids. Read-only."""
-    from sexton.check.sql import live_side
+    from sexton.check.policy import compare_peer
 
-    return live_side.compare(call.stores.owners, instance, memory.kind, memory.ids, (memory.after, memory.until))
+    records = call.stores.owners.record_ids(instance, memory.kind, memory.after, memory.until)
+    return compare_peer(memory.kind, memory.ids, (memory.after, memory.until), records)

@@ -2,12 +2,16 @@
 
 import json
 import time
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from sexton.database.contract_errors import check_text
+from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import PlainHttp, Trust
 from sexton.owners.plugin import CallOptions
@@ -20,7 +24,15 @@ MOST_BYTES = 64 * 2**20
 """Longest answer."""
 SHOWN = 200
 """Characters of an owner's own error that are shown."""
+MOST_ID_CHARACTERS = 1_024
+"""An id of another form than the owner's is no reason for silence: it is a finding."""
 Answer = TypeVar("Answer", bound=StrictMessage)
+
+
+class InventoryAnswer(StrictMessage):
+    """The answer to ``GET /v1/inventory?kind=KIND&after=ID&limit=N``: the next ids of live records, in order."""
+
+    ids: tuple[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)], ...]
 
 
 class OwnerCaller:
@@ -41,6 +53,18 @@ class OwnerCaller:
     def tell(self, path: str, request: Message) -> None:
         """Send a request whose answer says nothing more; ``OwnerSilent``."""
         self._send("POST", path, json=request.model_dump(mode="json"))
+
+    def inventory(self, kind: str, after: str, limit: int) -> Sequence[str]:
+        """Return the next ids of a kind, fewer than the limit: the last; ``OwnerSilent``, too, if not in order."""
+        ids = self.get("inventory", InventoryAnswer, kind=kind, after=after, limit=limit).ids
+        of_kind = f"{self._options.url} lists an id of kind {kind}"
+        if len(ids) > limit or any(first >= second for first, second in pairwise((after, *ids))):
+            raise OwnerSilent(f"{of_kind} that is not among the next {limit:,} behind {after!r}, in order")
+        try:
+            check_text(*ids)
+        except BadInput as e:
+            raise OwnerSilent(f"{of_kind} that is none: {e}") from e
+        return ids
 
     def _send(self, method: str, path: str, **content: Any) -> bytes:
         url = f"{self._options.url.rstrip('/')}/v1/{path}"

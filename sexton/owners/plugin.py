@@ -30,18 +30,27 @@ class OwnerContext(NamedTuple):
     trust: Trust = STRICT
 
 
-class CallOptions(Message):
-    """Where a program answers, and the credentials for it. Files are read on the machine that calls, at each call.
+class FrontEndOptions(Message):
+    """Where a front end answers that has the owner's metadata in memory, and the credentials for it: checks compare it.
 
-    ``url``: where it answers, without ``/v1``. ``token_file``: a bearer token. ``certificate_file``, ``key_file``: a
-    client certificate in PEM. ``ca_certs``: the authorities of its certificate; by default those of the settings.
+    ``front_end``: where it answers, without ``/v1``; empty: there is none. ``front_end_kinds``: the kinds of records
+    that it is asked for, with commas between them; ``key``: the keys of live files. ``token_file``: a bearer token.
+    ``certificate_file``, ``key_file``: a client certificate in PEM. ``ca_certs``: the authorities of its certificate;
+    by default those of the settings. Files are read on the machine that calls, at each call.
     """
 
-    url: str
+    front_end: str = ""
+    front_end_kinds: str = "key"
     token_file: str = ""
     certificate_file: str = ""
     key_file: str = ""
     ca_certs: str = ""
+
+
+class CallOptions(FrontEndOptions):
+    """Where a program answers, with the same credentials; ``url``: without ``/v1``."""
+
+    url: str
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Find the owners that are installed: the folders beside this file, and entry points of other packages."""
+"""Find the owners that are installed, and front ends: the folders beside this file, entry points of other packages."""
 
 import importlib
 import importlib.util
@@ -14,10 +14,11 @@ from pydantic import ValidationError
 import sexton.owners
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput, SextonError, WrongUsage, missing_extra
+from sexton.kernel.trust import Trust
 from sexton.marks.sql.keeper import Keeper
 from sexton.operators.registry import add_remove
 from sexton.operators.registry.store import Registry
-from sexton.owners.plugin import OwnerContext, OwnerPlugin
+from sexton.owners.plugin import CallOptions, FrontEndOptions, OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner, OwnerSilent
 
 GROUP = "sexton.owners"
@@ -123,3 +124,28 @@ def remove_instance(db: Database, registry: Registry, keepers: Sequence[Keeper],
     """Remove an instance and what its owner keeps of it in this database; raises as ``add_remove.remove_instance``."""
     plugin = find(registry.instance(instance).owner)
     add_remove.remove_instance(db, keepers, instance, lambda c: plugin.forget_records(c, instance))
+
+
+class FrontEnds:
+    """The front ends that instances were added with, whoever their owner is."""
+
+    def __init__(self, registry: Registry, trust: Trust) -> None:
+        self._registry, self._trust = registry, trust
+
+    def kinds(self, instance: str) -> Sequence[str]:
+        """Return the kinds of records that the front end is asked for; empty: there is none."""
+        options = self._options(instance)
+        return options.front_end_kinds.split(",") if options.front_end else ()
+
+    def ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
+        """Return the next ids of a kind that the front end has in memory: see ``OwnerCaller.inventory``."""
+        from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
+
+        options = self._options(instance)
+        call = CallOptions(**options.model_dump() | {"url": options.front_end})
+        return OwnerCaller(call, self._trust).inventory(kind, after, limit)
+
+    def _options(self, instance: str) -> FrontEndOptions:
+        row = self._registry.instance(instance)
+        options = find(row.owner).options.model_validate(row.owner_options)
+        return options if isinstance(options, FrontEndOptions) else FrontEndOptions()

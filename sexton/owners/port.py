@@ -8,7 +8,6 @@ may be called again with the same arguments, from several threads; each may rais
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError
@@ -171,21 +170,15 @@ class Owner:
         """Yield the records that contradict each other, once for each contradiction."""
         return iter(())
 
-    def record_ids(self, instance: str, kind: str, after: str, until: str) -> AbstractContextManager[tuple[Any, Any]]:
-        """Open (a connection, a query of the ids of a kind's live records beyond ``after`` and up to ``until``).
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[str]:
+        """Yield the ids of a kind's live records beyond ``after`` and up to ``until`` (empty: all), each once.
+
+        They are compared with the memory of a front end; their order is that of their bytes.
 
         Raises:
             BadInput: the owner has no records of this kind.
         """
         raise BadInput(f"the owner of {instance} shows no records to compare")
-
-    def memory_kinds(self, instance: str) -> Sequence[str]:
-        """Return the kinds of records that a front end of the owner has in memory, for checks; empty: none is asked."""
-        return ()
-
-    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
-        """Return the next ids of a kind, in order, that the front end has in memory; fewer than the limit: the last."""
-        return ()
 
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, where the text of a key shows them."""

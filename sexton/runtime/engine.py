@@ -9,6 +9,7 @@ from sexton.check.in_process import InProcessComparison
 from sexton.check.sql.store import CheckSchedule
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
+from sexton.owners.plugins import FrontEnds
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pipeline.delete import ThreadDeleter
@@ -48,6 +49,7 @@ class Engine:
             vaults=stores.vaults,
             registry=stores.registry,
             owner=stores.owners,
+            front_ends=FrontEnds(stores.registry, settings.trust),
             orphans=stores.orphans,
         )
         self.checker = Checker(self.check_ports, in_force.map(lambda s: s.check))

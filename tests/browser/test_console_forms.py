@@ -14,6 +14,7 @@ from tests.browser.conftest import NewPage, NewSession
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
+from tests.support.eventually import eventually
 from tests.support.rig import Rig, put
 from tests.support.topics import map_regions
 
@@ -162,6 +163,7 @@ def test_a_button_approves_the_cut_of_its_own_binlog(operator: NewSession, api: 
         configs.put("shop", db, table, LogRetention(ttl_seconds=60))
         with rig.db.write() as c:
             c.execute(t.update().where(t.c.db == db, t.c.tbl == table).values(awaiting_seq=seq))
+    eventually("the worst of what she may read is named", lambda: "4 things need an operator" in ada.see())
     page = ada.see("binlogs")
     forms = re.findall(r'<form method="post" action="/console/binlogs/approve".*?</form>', page, re.DOTALL)
     fields = [dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)) for form in forms]

@@ -45,7 +45,7 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Rig) -> None:
     shop.registry.enable("shop")
     shop.registry.add_instance("two")
     opened = shop.rounds.open("shop", "run-1", None, shop.policy)
-    shop.rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
+    shop.rounds.release(opened, "backing off for 20 s: dropped: the disk is full", "BACKING_OFF")
     controls = shop.controls
     controls.put(ControlKind.STOP, "*", "drill")
     controls.put(ControlKind.BLACKLIST, "two")

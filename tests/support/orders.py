@@ -81,14 +81,20 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "plan": "rows: an operator has approved it, it is of the instance, open, and still matches what is due",
         "run": "rows: its row is of the instance; otherwise a round of this name begins, and is recorded",
         "why": SHOWN,
+        "state": "harmless: it is not read",
     },
     "abandon_round": {
         "instance": "harmless: it is not read",
         "plan": "harmless: it is not read",
         "run": "harmless: only a round that never had a lease is ended",
         "why": SHOWN,
+        "state": "harmless: it decides only when the next round is due",
     },
-    "release_lease": {**_below("opened", OPENED), "why": SHOWN},
+    "release_lease": {
+        **_below("opened", OPENED),
+        "why": SHOWN,
+        "wait": "harmless: only those that are known are shown",
+    },
     "make_plan": {
         "instance": "harmless: a plan is stored; it is due by agreed retentions, or awaits an approval",
         "plan": "harmless: it is not read",

@@ -42,8 +42,8 @@ def add_problems(rig: Rig) -> None:
         rig.instance(name, enable=name != "observes")
     rig.rounds.open("cut-off", "cut-off", None, rig.policy)
     rig.later(61)
-    for name, why in (("paused", "paused"), ("retries", "backing off for 20 s: no")):
-        rig.rounds.release(rig.rounds.open(name, name, None, rig.policy), why)
+    for name, why, wait in (("paused", "by ada", "PAUSED"), ("retries", "for 20 s: no", "BACKING_OFF")):
+        rig.rounds.release(rig.rounds.open(name, name, None, rig.policy), why, wait)
     WorkerStore(rig.db).report(WorkerPresence(worker="w", role="control"))
     now = rig.now()
     rig.update("instance", turn_at=now)

@@ -82,6 +82,14 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     await schedules.pause(client, deployment, "migrating the database (anna)")
     paused, texts = await find(at), [*texts, await schedules.explain_idle(client, deployment)]
 
+    rig.instance()
+    listed = await eventually_async(
+        "Temporal answers in time",
+        lambda: asyncio.to_thread(list_blockers, at, None),
+        lambda listed: not listed.temporal_away,
+    )
+
+    assert [row.why for row in listed.rows if row.held_by == "no worker"] == [before["no worker"].why]
     assert before["no schedule"].way_out == "sexton schedules apply"
     assert before["no worker"].way_out == "sexton worker run"
     assert applied.keys() == {"no worker"}

@@ -36,7 +36,8 @@ round = table(
     instant("started_at"),
     instant("ended_at", null=True),
     jsonb("report", null=True),
-    text("waiting", null=True),  # why a running round holds no lease: paused or backing off
+    text("waiting", null=True),  # why a running round holds no lease
+    text("wait", default=""),  # meanwhile: PAUSED, BACKING_OFF, or empty
     instant("waiting_since", null=True),
     UniqueConstraint("run_id"),
     index("round_of_instance", "instance", "id"),

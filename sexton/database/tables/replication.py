@@ -163,6 +163,8 @@ replica = table(
     instant("bad_since", null=True),  # null: nothing is wrong
     instant("gap_since", null=True),  # null: nothing is wrong
     boolean("crossing", default=False),
+    bigint("schema_hash", null=True),  # of its tablet's index, as placed; null: unknown
+    bigint("reported_schema_hash", null=True),
     bigint("boot", default=-1),
     bigint("sequence", default=-1),
     instant("fresh_until"),  # until when its last report counts

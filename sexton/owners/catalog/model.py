@@ -13,6 +13,7 @@ from pydantic import Field
 from sexton.contract import MAX_BYTES
 from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message, StrictMessage
+from sexton.owners.plugin import FrontEndOptions
 from sexton.owners.port import RecordConflict, RecordMissing
 
 
@@ -197,17 +198,10 @@ class ShownRowset(Message):
     last_version: int | None = None
 
 
-class FrontEndOptions(Message):
-    """What an instance of the catalog may be added with. The other options are those of ``CallOptions``.
+class CatalogOptions(FrontEndOptions):
+    """What an instance of the catalog may be added with."""
 
-    ``front_end``: where the front end answers, without ``/v1``; empty: checks compare records and objects only.
-    """
-
-    front_end: str = ""
-    token_file: str = ""
-    certificate_file: str = ""
-    key_file: str = ""
-    ca_certs: str = ""
+    front_end_kinds: str = "table,index,partition,tablet,rowset,segment"
 
 
 class RecordNotFound(RecordMissing):

@@ -3,32 +3,25 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
-from typing import Annotated, Any
 
-from pydantic import Field
-from sqlalchemy import Connection, Select, and_, exists, select, text
+from sqlalchemy import ColumnElement, Connection, FromClause, Text, and_, cast, exists, func, select, text, true
 
-from sexton.database.contract_errors import check_text
-from sexton.database.rows import within
+from sexton.database.rows import READ_ROWS, within
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import Cutoff, DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.catalog import explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
-from sexton.owners.plugin import CallOptions, OwnerContext
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import (
     COUNT_SECONDS,
     FindRefs,
     Heartbeat,
     LiveParts,
     Owner,
-    OwnerSilent,
     RecordText,
     Verify,
     nothing_to_verify,
@@ -40,25 +33,20 @@ FENCED_KIND = "prepared"
 IN_MEMORY = {
     **{kind: (records.c.id, KINDS[kind].live) for kind, records in reversed(PARENTS.items())},
     "tablet": (TABLES.tablets.c.id, STANDING),
-    "rowset": (TABLES.rowsets.c.id, and_(KINDS["dropped"].live, exists().where(OWN_TABLET, STANDING))),
+    **dict.fromkeys(
+        ("rowset", "segment"),
+        (TABLES.rowsets.c.id, and_(KINDS["dropped"].live, exists().where(OWN_TABLET, STANDING))),
+    ),
 }
-"""The kinds of records that a front end should know → their ids, and the condition that it should know one."""
-MOST_ID_CHARACTERS = 128
-"""See ``layout.check_id``. An id of another form is no reason for silence: it is a finding."""
+"""The kinds of records that a front end should know → their rows' ids, and the condition that it should know one."""
 SILENCE = "the catalog's tables cannot be read or written"
-
-
-class InventoryAnswer(StrictMessage):
-    """The answer to ``GET /v1/inventory?kind=KIND&after=ID&limit=N``: the next ids of live records, in order."""
-
-    ids: tuple[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)], ...]
 
 
 class CatalogOwner(Owner):
     """The owner of all instances of the catalog. Call ``tables.create`` once before."""
 
     def __init__(self, context: OwnerContext) -> None:
-        self._db, self._context = context.db, context
+        self._db = context.db
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
@@ -195,38 +183,26 @@ class CatalogOwner(Owner):
         with self._snapshot(instance) as tx:
             yield from explain.contradictions(tx)
 
-    @contextmanager
-    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[tuple[Connection, Select[Any]]]:
-        """Open the ids of a kind that a peer should know: it need not know what was dropped."""
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[str]:
+        """Yield the ids of a kind that a front end should know: it need not know what was dropped.
+
+        The id of a segment is ``ROWSET,NUMBER``: a comma is before every character of an id.
+        """
         if kind not in IN_MEMORY:
             raise BadInput(f"the catalog has no records of kind {kind!r}; use one of: {', '.join(IN_MEMORY)}")
         column, is_live = IN_MEMORY[kind]
-        with self._db.snapshot() as c:
-            of_instance = column.table.c.instance == instance
-            yield c, select(column.label("id")).where(of_instance, is_live, within(column, after, until))
-
-    def memory_kinds(self, instance: str) -> Sequence[str]:
-        """Return the kinds that the front end of the instance is asked about, if it has one."""
-        return tuple(IN_MEMORY) if self._options(instance).front_end else ()
-
-    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
-        """Return the next ids that the front end has in memory; ``OwnerSilent``: no answer, or not in order."""
-        from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
-
-        given = self._options(instance)
-        call = CallOptions(url=given.front_end, **given.model_dump(exclude={"front_end"}))
-        caller = OwnerCaller(call, self._context.trust)
-        ids = caller.get("inventory", InventoryAnswer, kind=kind, after=after, limit=limit).ids
-        if len(ids) > limit or any(first >= second for first, second in pairwise((after, *ids))):
-            raise OwnerSilent(f"{call.url} must list at most {limit:,} ids of kind {kind} behind {after!r}, in order")
-        try:
-            check_text(*ids)
-        except BadInput as e:
-            raise OwnerSilent(f"{call.url} lists an id of kind {kind} that is none: {e}") from e
-        return ids
-
-    def _options(self, instance: str) -> FrontEndOptions:
-        return FrontEndOptions.model_validate(self._context.registry.instance(instance).owner_options)
+        id_: ColumnElement[str] = column
+        rows: FromClause = column.table
+        in_range = within(column, after, until)
+        if kind == "segment":
+            numbers = func.generate_series(0, TABLES.rowsets.c.segments - 1).table_valued("number").render_derived()
+            id_, rows = (column + "," + cast(numbers.c.number, Text)).collate("C"), rows.join(numbers, true())
+            first, last = after.partition(",")[0], until.partition(",")[0]  # a range of the index, too
+            in_range = and_(column >= first, within(column, "", last), within(id_, after, until))
+        of_instance = column.table.c.instance == instance
+        ids = select(id_).select_from(rows).where(of_instance, is_live, in_range).order_by(id_)
+        with self._snapshot(instance) as tx:
+            yield from tx.c.execution_options(yield_per=READ_ROWS).execute(ids).scalars()
 
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, or whose drop will mark the files."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sexton.owners.catalog import tables
-from sexton.owners.catalog.model import FILE_NAME, FrontEndOptions
+from sexton.owners.catalog.model import FILE_NAME, CatalogOptions
 from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerOperation, OwnerPlugin
 from sexton.owners.port import Owner
 
@@ -39,7 +39,7 @@ PLUGIN = OwnerPlugin(
     },
     create_tables=tables.create,
     forget_records=tables.forget,
-    options=FrontEndOptions,
+    options=CatalogOptions,
     knows_live=True,
     key_pattern=FILE_NAME,
     operations=_operations,

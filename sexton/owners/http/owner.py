@@ -140,7 +140,7 @@ class LiveCount(StrictMessage):
 MARKS_AT_ONCE = 500
 """Marks of one request; each may name 1,000 keys."""
 FILES_AT_ONCE = 5_000
-"""Live files of one page."""
+"""Live files, or ids, of one page."""
 
 
 class HttpOwner(ListedOwner):
@@ -235,6 +235,14 @@ class HttpOwner(ListedOwner):
             answer = self._caller(instance).post("live/records", request, LiveFiles)
             entries += [_live_entry(file) for file in answer.files]
         return entries
+
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[str]:
+        """Yield the ids that the owner lists as a front end lists its own."""
+        caller = self._caller(instance)
+        ids: Sequence[str] = [after]
+        while ids and (not until or ids[-1] < until):
+            ids = caller.inventory(kind, ids[-1], FILES_AT_ONCE)
+            yield from (id_ for id_ in ids if not until or id_ <= until)
 
     def _caller(self, instance: str) -> OwnerCaller:
         options = CallOptions.model_validate(self._registry.instance(instance).owner_options)

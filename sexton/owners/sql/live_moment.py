@@ -59,10 +59,9 @@ def read(view: LiveView) -> int | None:
             continue
         if type_ != INSTANT_TYPE:
             raise OwnerSilent(f"{name}.{AS_OF} is {type_}; make it {INSTANT_TYPE}")
-        source = table_clause(name, column(AS_OF, Instant()), schema=table.schema)
-        as_of = c.execute(
-            select(func.min(source.c.as_of, type_=Instant())).select_from(source).where(is_meant)
-        ).scalar()
+        source = table if name == table.name else table_clause(name, schema=table.schema)
+        as_of_oldest_row = func.min(column(AS_OF, Instant()), type_=Instant())
+        as_of = c.execute(select(as_of_oldest_row).select_from(source).where(is_meant)).scalar()
         if not isinstance(as_of, int):
             raise OwnerSilent(f"{name} does not say as of when it is true: {AS_OF} is no instant, or there is no row")
         return as_of

@@ -134,6 +134,17 @@ def read(view: LiveView, part: Part) -> Iterator[list[LiveEntry]]:
         yield [_entry(row) for row in rows]
 
 
+def ids(view: LiveView, kind: str, after: str, until: str) -> Iterator[str]:
+    """Yield the ids of rows of a kind in a range, or the keys of rows of any kind; see ``Owner.record_ids``."""
+    columns = view.table.c
+    is_key = kind == "key"
+    id_ = (columns.key if is_key else columns.id).collate("C")
+    is_of_kind = names_an_object(view) if is_key else and_(view.is_own_row, columns.kind == kind)
+    shown = beginning(id_, MOST_KEY).label("shown")
+    query = select(shown).where(is_of_kind, within(id_, after, until)).distinct().order_by(shown)
+    yield from view.c.execution_options(yield_per=READ_ROWS).execute(query).scalars()
+
+
 def entries_of(view: LiveView, records: Sequence[str]) -> list[LiveEntry]:
     """Return the rows of these records (``KIND/ID``) now: selected by id, as a key may be written in many forms."""
     wanted_records = set(records)

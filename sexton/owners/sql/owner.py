@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Connection, Select, and_, case, func, select
+from sqlalchemy import Connection, and_, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import first_line
-from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.marks.kept import NAMED_LIVE
 from sexton.marks.live import LiveEntry, Part, short_key
@@ -222,15 +221,13 @@ class SqlOwner(Owner):
             entries = live_view.entries_of(view, records)
         return [_resolved(entry, vaults, exists=exists) for entry in entries]
 
-    @contextmanager
-    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[tuple[Connection, Select[Any]]]:
-        """Open the ids of the view, with the login that reads it."""
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[str]:
+        """Yield the ids of the view's rows of a kind; of kind ``key`` the keys of all, as they are written."""
         name = live_view.named(self._db, self._registry.instance(instance))
         if name is None:
             raise BadInput(_no_view(instance))
         with reading(self._db, instance, name, moment="") as view:
-            id_, is_of_kind = view.table.c.id, and_(view.is_own_row, view.table.c.kind == kind)
-            yield view.c, select(id_.label("id")).where(is_of_kind, within(id_, after, until)).distinct()
+            yield from live_view.ids(view, kind, after, until)
 
     @contextmanager
     def _reading(self, instance: str, moment: str | None = None) -> Iterator[LiveView]:

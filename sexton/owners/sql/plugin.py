@@ -1,6 +1,6 @@
 """The owner ``sql``: a database whose own transactions mark, and which may show its live objects in a view."""
 
-from sexton.owners.plugin import OwnerContext, OwnerPlugin
+from sexton.owners.plugin import FrontEndOptions, OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner
 
 
@@ -10,4 +10,6 @@ def _build(context: OwnerContext) -> Owner:
     return SqlOwner(context)
 
 
-PLUGIN = OwnerPlugin(about="SQL transactions of a database in PostgreSQL mark their own garbage", build=_build)
+PLUGIN = OwnerPlugin(
+    about="SQL transactions of a database in PostgreSQL mark their own garbage", build=_build, options=FrontEndOptions
+)

@@ -134,14 +134,16 @@ class OpenRoundOrder(Message):
     plan: int | None = None
     run: str = ""
     why: str = ""
-    """Why the round ended before it was opened, where it did."""
+    state: str = ""
+    """Why, and in which state, the round ended before it was opened, where it did."""
 
 
 class ReleaseOrder(Message):
-    """Free the lease while the round waits; ``why`` is shown with the round."""
+    """Free the lease while the round waits; ``why`` is shown with the round. ``wait``: one of ``WAITS``, or empty."""
 
     opened: OpenedRound
     why: str
+    wait: str = ""
 
 
 class CloseOrder(Message):
@@ -197,4 +199,5 @@ class RoundRow(Message):
     plan: int | None
     report: RoundReport | None
     waiting: str | None = None
+    wait: str = ""
     waiting_since: int | None = Field(None, alias="waiting_since_at")

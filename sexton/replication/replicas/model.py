@@ -41,11 +41,12 @@ class Copy(StrictMessage):
 
 
 class Tablet(StrictMessage):
-    """A tablet of a partition, and all of its replicas."""
+    """A tablet of a partition, and all of its replicas; ``schema_hash``: of its index, None: as placed before."""
 
     tablet: Id
     part: Id = Field(alias="partition")
     copies: tuple[Copy, ...] = Field(max_length=100)
+    schema_hash: Size | None = None
 
 
 class Placements(StrictMessage):
@@ -84,6 +85,8 @@ class TabletReport(StrictMessage):
     """The highest version, as in Doris."""
     bad: bool = False
     version_miss: bool = False
+    schema_hash: Size | None = None
+    """A replica with another one than its tablet was placed with is bad; None: as reported before."""
     rows: Size = 0
     bytes: Size = 0
 
@@ -140,6 +143,8 @@ class Replica(Message):
     fresh_until: int = Field(0, alias="fresh_until_at")
     row_count: int = 0
     bytes: int = 0
+    schema_hash: int | None = None
+    reported_schema_hash: int | None = None
     full_copy: str = ""
     """Why it is FULL_COPY_ONLY and does not count; empty: it counts."""
     full_copy_at: int | None = None
@@ -157,6 +162,12 @@ class Replica(Message):
     def bad(self) -> bool:
         """Tell whether the replica cannot be read at all."""
         return self.bad_since is not None
+
+    @property
+    def schema_differs(self) -> bool:
+        """Tell whether it was last reported with another schema than its tablet was placed with."""
+        hashes = (self.schema_hash, self.reported_schema_hash)
+        return None not in hashes and len(set(hashes)) > 1
 
     @property
     def name(self) -> str:

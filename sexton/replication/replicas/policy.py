@@ -93,6 +93,7 @@ class ReportedVersions(NamedTuple):
     gap: bool
     crossing: bool
     unknown: bool = False
+    schema_hash: int | None = None
 
 
 class Judged(NamedTuple):
@@ -161,6 +162,7 @@ def reported_versions(report: TabletReport) -> ReportedVersions:
         gap=highest > continuous or report.version_miss,
         crossing=crossing,
         unknown=report.version_miss and continuous == highest and not bad,
+        schema_hash=report.schema_hash,
     )
 
 
@@ -179,8 +181,13 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
     """Return a replica's state after a report.
 
     A missing version is retained at once. It is marked for repair only after ``gap_persist_seconds``, because versions
-    may arrive in any order. A replica that is bad, or marked, stays so until a report shows that it misses none.
+    may arrive in any order. A replica that is bad, or marked, stays so until a report shows that it misses none. One
+    with another schema than its tablet is bad, whatever versions it reports.
     """
+    if report.schema_hash is not None:
+        before = before.model_copy(update={"reported_schema_hash": report.schema_hash})
+    if before.schema_differs:
+        report = report._replace(bad=True)
     if report.unknown:
         report = _bounded(before, report)
     # A FULL_COPY_ONLY replica is whole again if it lacks no version that may be deleted by now.
@@ -285,6 +292,8 @@ def describe_faults(replica: Replica, now: int) -> str:
     faults = []
     if replica.bad:
         faults.append("bad")
+    if replica.schema_differs:
+        faults.append(f"schema hash {replica.reported_schema_hash} in place of {replica.schema_hash}")
     if replica.gap_since is not None:
         repair = ", to be repaired" if replica.failed != NO_VERSION else ""
         faults.append(f"version {replica.needs} is missing{repair}")

@@ -31,10 +31,11 @@ NOT_ASKED = (
 
 
 class BlockerList(NamedTuple):
-    """What blocks deletions. ``temporal_away``: Temporal did not answer, so what it knows is not listed."""
+    """What blocks deletions. ``temporal_away``: Temporal did not answer. ``logs``: the rows of topics and binlogs."""
 
     rows: Sequence[Blocker]
     temporal_away: bool
+    logs: Sequence[Blocker] = ()
 
 
 def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
@@ -48,11 +49,13 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     known = overview(service.db, stores.insight, None, slots, instance).instances
     from_temporal = temporal_blockers(service)
     rows = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
-    rows += [b for status in known for b in _instance_blockers(service, status)]
     if from_temporal is not None:  # it knows better which workers poll
-        rows = [b for b in rows if (b.held_by, b.what) != ("no worker", "everything")]
-    rows += [*service.ignored_settings(instance), *topic_blockers(service, instance)]
-    return BlockerList(worst_first(rows), from_temporal is None)
+        known = tuple(status.model_copy(update={"has_worker": True, "schedule": ""}) for status in known)
+    rows += service.ignored_settings(instance)
+    rows += [b for status in known for b in _instance_blockers(service, status)]
+    logs = [b for status in known for b in binlog_blockers(service, status.instance)]
+    logs += topic_blockers(service, instance)
+    return BlockerList(worst_first([*rows, *logs]), from_temporal is None, logs)
 
 
 def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Iterator[Blocker]:
@@ -60,12 +63,12 @@ def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Itera
     with service.db.read() as c:
         now, controls = service.db.now(c), stores.controls.all_in(c)
         counts = count_quarantined(service.db, c, instance)
-    oldest = {describe(Kept(KeepReason.QUARANTINED, reason)): count.since for reason, count in counts.items()}
+    oldest: dict[Kept | None, int] = {Kept(KeepReason.QUARANTINED, why): n.since for why, n in counts.items()}
     for problem in problems(status, all_halts(controls, instance, now)):
-        since = {"since": oldest.get(problem.held_by), "why": "since: when the oldest of them was marked"}
+        since = {"since": oldest.get(problem.kept), "why": "since: when the oldest of them was marked"}
         # LOST blocks nothing; the vaults that the list leaves out are below, as of now.
-        if problem.severity is not Severity.LOST and problem.held_by != "vault whitelist":
-            yield problem.model_copy(update=since if problem.held_by in oldest else {})
+        if problem.severity is not Severity.LOST and problem.kept != Kept(KeepReason.VAULT_WHITELIST):
+            yield problem.model_copy(update=since if problem.kept in oldest else {})
     kept_now = [b for keeper in stores.keepers for b in keeper.in_force(instance)]
     yield from kept_now
     for cap in status.caps:
@@ -95,7 +98,6 @@ def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Itera
     yield from _checks(service, instance, now)
     if status.last is not None:
         yield from _keepers_of_last_round(service, status.last, {b.held_by for b in kept_now})
-    yield from binlog_blockers(service, instance)
 
 
 def _throttled(service: "Deployment", instance: str, now: int) -> Iterator[Blocker]:

@@ -32,6 +32,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from config.live import MAX_AGE_SECONDS, LiveSettings
 from config.settings import Settings
 from sexton.database.engine import AWAY, Database, first_line
+from sexton.insight.views import PAUSED
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.kernel.printable import printable
@@ -54,7 +55,7 @@ DESCRIBE_SECONDS = 1.5
 REPEAT_SECONDS = 60.0
 """How soon a changed interval is applied again: `sexton up` may have applied that of its settings meanwhile. So often
 it is seen whether the schedule still exists."""
-ACTIVE, PAUSED = "active", "paused: "
+ACTIVE = "active"
 """How the schedule is, in the row of the clock."""
 
 

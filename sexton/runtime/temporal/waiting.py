@@ -13,16 +13,14 @@ from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedErro
 from temporalio.service import RPCError
 
 from config.settings import Settings
-from sexton.insight.status import WAITS
 from sexton.insight.views import ALL_INSTANCES
 from sexton.kernel.errors import SextonError
-from sexton.marks.kept import Blocker, Severity
+from sexton.marks.kept import WAITS, Blocker, Severity, Wait
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.client import connect, workflow_queue
 from sexton.runtime.temporal.search_attributes import missing
 from sexton.runtime.temporal.versions import explain_no_tasks, way_out
 from sexton.runtime.temporal.works import OF_REQUEST, PURGES, ROUNDS
-from workflows import ids
 from workflows.search_attributes import CAPABILITY, STATE
 
 if TYPE_CHECKING:
@@ -31,8 +29,9 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 3.0
 QUERY_PATIENCE = dt.timedelta(seconds=1)
 MAX_RUNS = 20
-Waiting = tuple[WorkflowExecution, str, str, str]
-"""A run that waits: what it does, why, and the way out."""
+Waiting = tuple[WorkflowExecution, Wait, str, str]
+"""A run that waits, its wait, why, and the way out."""
+IN_TEMPORAL = Wait("paused in Temporal", "", Severity.HALTED)
 CONTROLS = {control.workflow_type: control for control in OF_REQUEST.values()}
 
 
@@ -94,7 +93,7 @@ async def _paused_in_temporal(client: Client, running: str) -> list[Waiting]:
         return []
     why = "an activity of it was paused with Temporal's own button or command"
     unpause = "unpause it there: workflow {}, its pending activities"
-    return [(run, "paused in Temporal", why, unpause.format(run.id)) for run in runs]
+    return [(run, IN_TEMPORAL, why, unpause.format(run.id)) for run in runs]
 
 
 async def _waiting(client: Client, running: str) -> tuple[list[Waiting], list[Blocker]]:
@@ -108,7 +107,7 @@ async def _waiting(client: Client, running: str) -> tuple[list[Waiting], list[Bl
     types = ", ".join(f"'{name}'" for name in CONTROLS)
     query = f"WorkflowType IN ({types}) AND {running}"
     if not await missing(client):
-        states = ", ".join(f"'{state}'" for state in ids.WAITS)
+        states = ", ".join(f"'{state}'" for state in WAITS)
         query += f" AND ({STATE.name} IN ({states}) OR {CAPABILITY.name} IS NULL)"
     try:
         runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS + 1)]
@@ -117,9 +116,9 @@ async def _waiting(client: Client, running: str) -> tuple[list[Waiting], list[Bl
     asked = runs[:MAX_RUNS]
     found: list[Waiting] = []
     for run, progress in zip(asked, await asyncio.gather(*(_progress(client, run) for run in asked)), strict=True):
-        if progress is not None and (wait := ids.WAITS.get(progress.doing)) is not None:
+        if progress is not None and (wait := WAITS.get(progress.doing)) is not None:
             command = CONTROLS[run.workflow_type].command_for(wait.signal, _subject(run))
-            found.append((run, wait.text, getattr(progress, "error", ""), command))
+            found.append((run, wait, getattr(progress, "error", ""), command))
     if len(runs) <= MAX_RUNS:
         return found, []
     why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"
@@ -137,19 +136,19 @@ async def _progress(client: Client, run: WorkflowExecution) -> Any:
         return None
 
 
-def _blocker(service: "Deployment", run: WorkflowExecution, state: str, why: str, way_out: str) -> Iterator[Blocker]:
+def _blocker(service: "Deployment", run: WorkflowExecution, wait: Wait, why: str, way_out: str) -> Iterator[Blocker]:
     """Yield a run that waits, except a round whose row says so: it is listed with that."""
     control, subject = CONTROLS[run.workflow_type], _subject(run)
     instance = subject or ALL_INSTANCES
     if control is ROUNDS:
         rows = service.stores.reports.rounds(subject, last=1)
-        if any(row.ended_at is None and row.waiting and row.waiting.startswith(state) for row in rows):
+        if any(row.ended_at is None and row.waiting and WAITS.get(row.wait) == wait for row in rows):
             return
     if control is PURGES:  # anyone who reaches Temporal may name a topic
         topic = service.stores.wal.floors.topics([subject]).get(subject)
         instance = topic.instance if topic is not None else ALL_INSTANCES
     name, since = control.name.format(subject=subject).removeprefix("the "), int(run.start_time.timestamp() * 1000)
-    severity = WAITS.get(state, (Severity.HALTED, ""))[0]
+    state, _, severity = wait
     yield Blocker(severity=severity, instance=instance, held_by=state, what=name, since=since, why=why, way_out=way_out)
 
 

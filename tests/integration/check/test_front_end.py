@@ -8,15 +8,18 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from config.settings import EngineSettings
 from sexton.check import checker
 from sexton.check.policy import APART_MS
 from sexton.owners.catalog.model import Schema
-from sexton.owners.catalog.owner import IN_MEMORY, CatalogOwner
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.catalog.owner import IN_MEMORY
 from sexton.owners.plugins import add_instance
+from sexton.runtime.engine import Engine
+from tests.integration.check.conftest import Owned, live_view
 from tests.integration.owners.catalog.shop import Shop
 from tests.servers.http import Asked, answering
-from tests.support.rig import DAY
+from tests.servers.postgres import DEPLOYMENT
+from tests.support.rig import stores_of
 from tests.support.stories import stories_of
 
 TOKEN = "the token of the check"
@@ -36,6 +39,8 @@ class FrontEnd:
     def _answer(self, asked: Asked) -> tuple[int, bytes]:
         if asked.headers["Authorization"] != f"Bearer {TOKEN}":
             return 401, b""
+        if not asked.path.startswith("/v1/inventory?"):
+            return 200, json.dumps({"objects": 0} if asked.path.endswith("count") else {"files": []}).encode()
         query = {name: values[0] for name, values in parse_qs(urlsplit(asked.path).query).items()}
         return 200, json.dumps(self.page(**query) if self.answer is None else self.answer).encode()
 
@@ -46,8 +51,7 @@ class FrontEnd:
     def know(self, shop: Shop) -> None:
         """Have in memory what the records of the shop are now."""
         for kind in IN_MEMORY:
-            with shop.catalog_owner.record_ids("shop", kind, "", "") as (c, query):
-                self.ids[kind] = set(c.execute(query).scalars())
+            self.ids[kind] = set(shop.catalog_owner.record_ids("shop", kind, "", ""))
 
     def close(self) -> None:
         self._running.close()
@@ -67,9 +71,8 @@ def shop(database_url: str, tmp_path: Path, front_end: FrontEnd) -> Iterator[Sho
     (tmp_path / "token").write_text(TOKEN)
     options = {"front_end": front_end.url, "token_file": str(tmp_path / "token")}
     add_instance(shop.db, shop.registry, "shop", "catalog", options)
-    shop.use_owner(CatalogOwner(OwnerContext(shop.owners, shop.registry)))
     shop.local(tmp_path / "disk")
-    shop.loaded(shop.table(tablets=3))
+    shop.loaded(shop.table(tablets=3), segments=2)
     front_end.know(shop)
     yield shop
     shop.close()
@@ -91,6 +94,7 @@ def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, fro
     front_end.ids["rowset"].remove("zombie")
     shop.check()
 
+    assert front_end.ids["segment"] == {f"{rowset},{n}" for rowset in front_end.ids["rowset"] for n in range(2)}
     assert (agreed.whole, agreed.found, asked) == (True, {}, set(IN_MEMORY))
     assert found == {("rowset/zombie", "the front end has it in memory"), (f"tablet/{lost}", "it is a live record")}
     assert (soon, confirmed) == ({}, {"FRONT_END": {"rowset/zombie"}})
@@ -167,6 +171,79 @@ def test_an_instance_without_a_front_end_asks_none(database_url: str, tmp_path: 
     report = shop.check()
 
     assert (report.whole, report.found) == (True, {})
-    assert CatalogOwner(OwnerContext(shop.db, shop.registry)).memory_kinds("shop") == ()
-    shop.later(DAY)
+    assert shop.check_ports.front_ends.kinds("shop") == ()
     shop.close()
+
+
+def test_segments_are_compared_page_by_page(shop: Shop, front_end: FrontEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rowset whose id another id begins with, and numbers of two digits, are where the front end has them."""
+    monkeypatch.setattr(checker, "MEMORY_IDS", 3)
+    rowset = shop.loaded(shop.table("long"), segments=12)[0]
+    shop.add(shop.t.rowsets, dict(shop.record(shop.t.rowsets, rowset)._mapping) | {"id": f"{rowset}-1", "segments": 2})
+    front_end.know(shop)
+    missing = {f"{rowset},2", f"{rowset}-1,1"}
+    front_end.ids["segment"] -= missing
+
+    shop.check()
+
+    assert shop.open_findings()["FRONT_END"] == {f"segment/{segment}" for segment in missing}
+    assert len([kind for kind, _, _ in front_end.asked if kind == "segment"]) == 7
+
+
+def with_view(database_url: str, root: Path, options: dict[str, str], owner: str = "sql") -> Owned:
+    """Return a rig whose instance has a front end."""
+    owned = Owned(database_url)
+    add_instance(owned.db, owned.registry, "shop", owner, options)
+    owned.root = owned.local(root)
+    engine = Engine(owned.db, EngineSettings(DEPLOYMENT), stores_of(owned.db))
+    owned.checker, owned.direct = engine.checker, engine.in_process_compare
+    return owned
+
+
+def test_an_owner_with_a_view_has_its_files_compared(database_url: str, tmp_path: Path, front_end: FrontEnd) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    options = {"front_end": front_end.url, "token_file": str(tmp_path / "token"), "front_end_kinds": "key,rowset,Table"}
+    owned = with_view(database_url, tmp_path / "disk", options)
+    front_end.ids |= {"key": {"data/t/a", "data/t/B", "data/t/z"}, "rowset": {"a"}, "Table": set()}
+    with live_view(owned):
+        owned.write_live("data/t/a", "data/t/B", "data/t/ä")
+        report = owned.check()
+        findings = owned.open_findings()
+        owned.sql("DROP VIEW public.sexton_live")
+        unread = owned.check().run.evidence
+    owned.db.close()
+
+    assert report.whole
+    assert findings == {"FRONT_END": {"key/data/t/z", "key/data/t/ä", "rowset/B", "rowset/ä"}}
+    assert unread is not None
+    assert "FRONT_END" in unread.unread
+
+
+def test_an_owner_over_http_lists_its_own_ids(database_url: str, tmp_path: Path, front_end: FrontEnd) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    owner = FrontEnd()
+    options = {"url": owner.url, "front_end": front_end.url, "token_file": str(tmp_path / "token")}
+    shop = with_view(database_url, tmp_path / "disk", options, "http")
+    owner.ids["key"] = {f"lake/{n}" for n in range(6_000)}
+    front_end.ids["key"] = owner.ids["key"] - {"lake/0", "lake/5999"} | {"lake/a"}
+
+    shop.check()
+    owner.close()
+    findings = shop.open_findings()
+    shop.db.close()
+
+    assert findings == {"FRONT_END": {"key/lake/0", "key/lake/5999", "key/lake/a"}}
+
+
+def test_a_kind_that_the_owner_does_not_have_is_noted(database_url: str, tmp_path: Path, front_end: FrontEnd) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    front_end.ids["view"] = set()
+    options = {"front_end": front_end.url, "token_file": str(tmp_path / "token"), "front_end_kinds": "view"}
+    shop = with_view(database_url, tmp_path / "disk", options, "catalog")
+
+    evidence = shop.check().run.evidence
+    shop.db.close()
+
+    assert evidence is not None
+    assert evidence.unread == ("FRONT_END",)
+    assert "no records of kind 'view'" in " ".join(evidence.notes)

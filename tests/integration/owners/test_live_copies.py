@@ -51,7 +51,7 @@ def test_n1_a_copy_that_says_no_age_keeps_everything(rig: Rig, root: Path) -> No
         execute(rig, drop_copy)
 
 
-@pytest.mark.parametrize("place", ["column", "view"])
+@pytest.mark.parametrize("place", ["column", "column beside instance", "view"])
 def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) -> None:
     rig.later(10_801)
     if place == "column":
@@ -59,6 +59,12 @@ def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) ->
             rig,
             f"CREATE TABLE sexton_live ({COLUMNS}, as_of timestamptz)",
             f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}', sexton.now())",
+        )
+    elif place == "column beside instance":
+        execute(
+            rig,
+            f"CREATE TABLE sexton_live ({COLUMNS}, as_of timestamptz, instance text)",
+            f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}', sexton.now(), 'shop')",
         )
     else:
         execute(

@@ -133,10 +133,18 @@ class BinlogInstance:
             )
             return records, places, versions
 
-    def place(self, tablet: str, *backends: str, part: str = "p1", table: str = "orders", db: str = DB) -> None:
+    def place(
+        self,
+        tablet: str,
+        *backends: str,
+        part: str = "p1",
+        table: str = "orders",
+        db: str = DB,
+        schema_hash: int | None = None,
+    ) -> None:
         """Place a tablet's copies, one of uid ``TABLET.BACKEND`` on each backend."""
         copies = tuple(Copy(backend=b, uid=f"{tablet}.{b}") for b in backends)
-        placed = Tablet(tablet=tablet, part=part, copies=copies)
+        placed = Tablet(tablet=tablet, part=part, copies=copies, schema_hash=schema_hash)
         self.service.placements.place(self.instance, Placement(db=db, table=table, tablets=(placed,)))
 
     def report(self, backend: str, *tablets: TabletReport, boot: int = 1, sequence: int | None = None) -> ReportReceipt:

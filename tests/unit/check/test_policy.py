@@ -3,7 +3,16 @@
 from typing import Any
 
 from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
-from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late
+from sexton.check.policy import (
+    IDS_A_HEARTBEAT,
+    NAMED_IDS,
+    compare_peer,
+    judge,
+    latest_judged_write,
+    old_enough,
+    repairable,
+    reports_loss_too_late,
+)
 from sexton.marks.sql.orphans import too_many
 
 WHOLE = Evidence(
@@ -119,3 +128,17 @@ def test_report_that_leaves_under_three_days_is_too_late() -> None:
     orders = [(43_200, 30), (43_200, 4), (43_200, 3), (43_200, 1), (86_400, 4), (86_401, 4)]
 
     assert [order for order in orders if reports_loss_too_late(*order)] == [(43_200, 3), (43_200, 1), (86_401, 4)]
+
+
+def test_a_peer_is_compared_both_ways_with_a_few_names() -> None:
+    heartbeats: list[None] = []
+    records = [f"{n:06}" for n in range(2 * IDS_A_HEARTBEAT)]
+    peer = ["zombie", *(f"z{n:04}" for n in range(1_000)), *records[5:]]
+
+    compared = compare_peer("rowset", peer, ("", ""), iter(records), lambda: heartbeats.append(None))
+    nothing = compare_peer("rowset", [], ("", ""), iter(records))
+
+    assert (compared.missing, compared.missing_ids) == (5, tuple(records[:5]))
+    assert (compared.unknown, compared.unknown_ids) == (1_001, tuple(f"z{n:04}" for n in range(NAMED_IDS)))
+    assert (nothing.missing, nothing.missing_ids) == (len(records), tuple(records[:NAMED_IDS]))
+    assert len(heartbeats) == 2

@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any
 
 from sexton.insight.metrics.model import WalFigures
-from sexton.insight.status import WAITS, log_problems, problems, sentence, worst_first
+from sexton.insight.status import log_problems, problems, sentence, worst_first
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Running
 from sexton.marks.kept import KeepReason, Kept, Severity, by_hold, by_owner_silence, by_vault
 from sexton.operators.controls.model import ALL, ControlKind, Halt
@@ -13,7 +13,6 @@ from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pacing.model import Cap
 from sexton.recycle.planning.model import PlanRow
 from sexton.replication.binlog.model import LogCounts
-from workflows import ids
 
 NOW = 1_000_000
 NONE: dict[str, Any] = dict.fromkeys(("running", "halt", "last_success", "last", "last_ended"))
@@ -59,12 +58,13 @@ STATES: Sequence[tuple[str, Any, Severity]] = [
     ("last", ended("SUCCEEDED", kept={Kept(KeepReason.UNKNOWN_KIND, "odd"): 2}), Severity.APPROVAL),
     ("has_worker", False, Severity.OVERDUE),
     ("has_temporal", False, Severity.OVERDUE),
+    ("schedule", "paused: a migration", Severity.HALTED),
     ("quarantined", {"BAD_KEY": 2, "CHANGED": 1}, Severity.QUARANTINED),
     ("overdue_since", 1, Severity.OVERDUE),
     ("running", running(leased=True, cut_off=True), Severity.OVERDUE),
-    ("running", running(waiting="backing off for 20 s: no"), Severity.FAILED),
-    ("running", running(waiting="paused"), Severity.HALTED),
-    ("running", running(waiting="waiting for its lease: another round's end"), Severity.OTHER),
+    ("running", running(waiting="for 20 s: no", wait="BACKING_OFF"), Severity.FAILED),
+    ("running", running(waiting="by ada", wait="PAUSED"), Severity.HALTED),
+    ("running", running(waiting="paused, or so it reads"), Severity.OTHER),
     ("running", running(leased=True), Severity.OTHER),
     ("halt", halted(ControlKind.STOP, "shop"), Severity.HALTED),
     ("halt", halted(ControlKind.WINDOW, ALL), Severity.HALTED),
@@ -128,6 +128,11 @@ SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
         "Way out: sexton doctor",
     ),
     (
+        {"schedule": "paused: a migration"},
+        "Nothing is wrong, but 1 order blocks deletions: (all): paused schedule: all rounds, checks, purges and binlog "
+        "GCs (a migration). Way out: sexton schedules resume",
+    ),
+    (
         {"kinds": LATE, "last": ended("SUCCEEDED")},
         "1 thing needs an operator: shop: late: 5 marks (due for more than a day). Way out: sexton blockers shop",
     ),
@@ -181,7 +186,3 @@ def test_losses_and_faults_of_logs_are_problems() -> None:
     assert sentence(rows, [FINE]).startswith(
         "6 things need an operator, the worst first: (all): topics, LOSS: 2 regions. "
     )
-
-
-def test_the_waits_of_rounds_are_those_of_workflows() -> None:
-    assert {text: signal for text, (_, signal) in WAITS.items()} == {w.text: w.signal for w in ids.WAITS.values()}

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from sexton.owners import caller
 from sexton.owners.http import owner
 
 FILE = Path(__file__).parents[3] / "docs" / "owner-openapi.json"
@@ -19,6 +20,7 @@ CALLS: tuple[tuple[str, str, type[BaseModel] | None, type[BaseModel] | None], ..
     ("get", "/v1/live/count", None, owner.LiveCount),
     ("get", "/v1/live", None, owner.LiveFiles),
     ("post", "/v1/live/records", owner.RecordsRequest, owner.LiveFiles),
+    ("get", "/v1/inventory", None, caller.InventoryAnswer),
 )
 PROMISES = {
     "/v1/garbage": "The entries of the list behind a position, in its order. The list only grows at its end.",
@@ -28,8 +30,10 @@ PROMISES = {
     "/v1/live/count": "How many objects are live now.",
     "/v1/live": "Every file that must exist (`live`), and every other one that may: dropped, or being written.",
     "/v1/live/records": "The files of these records now, without those that are gone.",
+    "/v1/inventory": "The next ids of live records of a kind behind `after`, in the order of their bytes, fewer than "
+    "`limit` only at the end. Asked only if the instance has a front end, which serves the same of its memory.",
 }
-PAGED = ("/v1/garbage", "/v1/live")
+PAGED = {"/v1/garbage": {}, "/v1/live": {}, "/v1/inventory": {"kind": "string"}}
 
 
 def generated() -> str:
@@ -57,7 +61,7 @@ def _operation(path: str, asked: type[BaseModel] | None, answer: type[BaseModel]
     if asked is not None:
         operation["requestBody"] = {"required": True, "content": _content(asked)}
     if path in PAGED:
-        kinds = {"after": "string", "limit": "integer"}
+        kinds = PAGED[path] | {"after": "string", "limit": "integer"}
         operation["parameters"] = [{"name": n, "in": "query", "schema": {"type": t}} for n, t in kinds.items()]
     return operation
 

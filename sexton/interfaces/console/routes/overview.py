@@ -42,7 +42,7 @@ def overview(visit: CurrentVisit) -> Response:
     rows += service.ignored_settings(only) if sees_logs or only is not None else []
     listed: BlockerList | None = answer_or_none(blockers)
     if not sees_logs and listed is not None:  # those of its own topics and binlogs
-        rows += [b for b in listed.rows if b.instance in names and b.what.startswith(("topic ", "binlog"))]
+        rows += [b for b in listed.logs if b.instance in names]
     severities = {row.severity for row in rows} - {Severity.OTHER}
     uncounted = [name for name, answer in answers.items() if answer is None]
     unknown = [*uncounted, *("topics and binlogs" for f in figures if f is None)]

@@ -11,6 +11,7 @@ from sexton.database.guard import deciding
 from sexton.database.rows import add_to_counters
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
+from sexton.marks.kept import WAITS
 from sexton.marks.model import BatchState, InstanceMode, Lease
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import LeaseStore, is_lease
@@ -176,8 +177,8 @@ class RoundStore:
             is_approved=stored is not None and stored.approved_at is not None and row.plan == plan,
         )
 
-    def release(self, opened: OpenedRound, why: str) -> None:
-        """Release the lease while the round waits (paused, backing off), and store why; ``OrderRefused``."""
+    def release(self, opened: OpenedRound, why: str, wait: str = "") -> None:
+        """Release the lease while the round waits, and store why; ``OrderRefused``."""
         t, row, lease = self._db.t.round, self._db.t.lease, opened.lease
         with self._db.write() as c:
             row_of_round = c.execute(select(t).where(t.c.id == opened.round)).one_or_none()
@@ -185,19 +186,19 @@ class RoundStore:
             has_lease = c.execute(select(row.c.owner).where(is_lease(row, lease))).first() is not None
             # This call may be a late repetition: without the lease, leave a round alone that continues already.
             condition = true() if has_lease else t.c.waiting.is_not(None)
-            waits = {"waiting": why[:1000], "waiting_since": self._db.now(c)}
+            waits = {"waiting": why[:1000], "wait": wait if wait in WAITS else "", "waiting_since": self._db.now(c)}
             running = and_(t.c.id == opened.round, t.c.state == RoundState.RUNNING)
             c.execute(update(t).where(running, condition).values(**waits))
         self._free(lease)
 
-    def abandon(self, run_id: str, why: str = "cancelled", plan: int = 0, of: str = "") -> RoundReport | None:
+    def abandon(self, run_id: str, why: str, plan: int = 0, of: str = "", state: str = FAILED) -> RoundReport | None:
         """End a round of ``of`` that had no lease yet, and the approval of its plan; it has deleted nothing.
 
         Return its report; None: there is no such round, or it has ended already.
         """
         withdraw(self._db, plan, of)
         t, instance = self._db.t.round, self._db.t.instance
-        state = CANCELLED if why == "cancelled" else FAILED  # as its workflow ends
+        state = CANCELLED if state == CANCELLED else FAILED  # as its workflow ends
         try:
             if of:
                 self._operators.controls.admit(of)
@@ -209,7 +210,7 @@ class RoundStore:
             for report in self._cut_off(c, unbegun, state, f"ended before it had a lease: {why}"):
                 now = self._db.now(c)
                 # One that a stop or a window ended is due as soon as that is over.
-                values = cancelled(now) if why == "cancelled" else {"retry_at": now}
+                values = cancelled(now) if state == CANCELLED else {"retry_at": now}
                 c.execute(update(instance).where(instance.c.id == report.instance).values(**values))
         return report
 
@@ -240,7 +241,7 @@ class RoundStore:
                 number = int(stored.id)
             # A repeated try does not change since when the round waits.
             not_waiting = and_(round_.c.id == number, or_(round_.c.waiting.is_(None), round_.c.waiting != FOR_LEASE))
-            c.execute(update(round_).where(not_waiting).values(waiting=FOR_LEASE, waiting_since=now))
+            c.execute(update(round_).where(not_waiting).values(waiting=FOR_LEASE, wait="", waiting_since=now))
             return number
 
     def _cut_off(self, c: Connection, which: ColumnElement[bool], state: str, why: str) -> Sequence[RoundReport]:

@@ -1,5 +1,6 @@
 """Store where the owner has placed the replicas of tablets. A tablet never loses its last replica by mistake."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -83,6 +84,13 @@ class PlacementStore:
                 )
             new = [copy for key, copy in placed.items() if stored.get(key) != copy]
             self._add(c, instance, order, new)
+            by_schema: dict[int, list[str]] = defaultdict(list)  # one for each index
+            for tablet in order.tablets:
+                if tablet.schema_hash is not None:
+                    by_schema[tablet.schema_hash].append(tablet.tablet)
+            for schema_hash, of_schema in by_schema.items():  # reports from before say nothing of another schema
+                changed = and_(in_list(t.c.tablet, of_schema), t.c.schema_hash.is_distinct_from(schema_hash))
+                c.execute(update(t).where(live, changed).values(schema_hash=schema_hash, fresh_until=db.now(c)))
             removed = self._remove_copies(c, instance, [key for key in stored if key not in placed])
             dropped = 0
             if order.dropped:  # of these partitions every backend may delete everything

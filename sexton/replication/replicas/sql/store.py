@@ -37,7 +37,7 @@ from sexton.replication.replicas.sql.rows import committed_versions, healthy
 
 JUDGED_COLUMNS = (
     *("continuous_version", "failed", "succeeded", "needs", "highest"),
-    *("bad_since", "gap_since", "crossing", "full_copy", "full_copy_at"),
+    *("bad_since", "gap_since", "crossing", "full_copy", "full_copy_at", "reported_schema_hash"),
 )
 """The columns of a replica that the judgement of a report changes."""
 

@@ -12,8 +12,6 @@ from mypy_boto3_s3 import S3Client
 from sqlalchemy import delete, event, func, insert, select, update
 
 from config.settings import owner_policy
-from sexton.check import model as check_model
-from sexton.check.checker import Checker
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
@@ -90,12 +88,6 @@ class Shop(Rig):
         add_instance(self.db, self.registry, "shop", "catalog")
         self.registry.enable("shop")
         return self
-
-    def use_owner(self, owner: CatalogOwner) -> None:
-        """Let checks ask this owner, which has options."""
-        self.catalog_owner = owner
-        ports = self.check_ports._replace(owner=owner)
-        self.checker = Checker(ports, check_model.CheckSettings(grace_seconds=DAY))
 
     def close(self) -> None:
         """Close every connection."""

@@ -206,7 +206,7 @@ def test_a_round_that_claims_nothing_returns_its_plan(rig: Rig, root: Path) -> N
         rig.rounds.open("shop", "waits", plan.id, rig.policy)
     waiting = rig.rounds.reports.rounds("shop")[0].waiting
 
-    abandoned = [rig.rounds.abandon("waits") for _ in range(2)]
+    abandoned = [rig.rounds.abandon("waits", "by ada", state="CANCELLED") for _ in range(2)]
 
     assert [report and (report.state, report.claimed) for report in abandoned] == [("CANCELLED", 0), None]
     assert waiting is not None

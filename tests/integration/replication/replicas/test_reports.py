@@ -4,9 +4,10 @@ import pytest
 
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
-from sexton.replication.errors import BootTooHigh
+from sexton.replication.errors import BootTooHigh, LastCopy
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.model import MAX_BOOT, MAX_BOOT_STEP, ReplicaReport, TabletReport
+from sexton.replication.replicas.policy import describe_faults, need
 from tests.integration.replication.binlog_instance import REPLICA_SETTINGS, BinlogInstance
 
 GAP = REPLICA_SETTINGS.gap_persist_seconds
@@ -74,6 +75,39 @@ def test_c06_c08_missing_version_is_remembered_until_repaired(binlogs: BinlogIns
     assert binlogs.report("b1", ranges((0, 12))).healthy == 1
     assert binlogs.replica("t1", "b1").failed == -1
     assert replica_messages(binlogs)[-1] == [{"tabletId": "t1", "type": "HEALTHY", "lastFailedVersion": -1}]
+
+
+def test_a_copy_with_another_schema_lets_nobody_delete(binlogs: BinlogInstance) -> None:
+    binlogs.place("t1", "b1", "b2", schema_hash=5)
+    unreported = binlogs.granted_cuts("b2")
+    binlogs.report("b2", TabletReport(uid="t1.b2", ranges=((0, 9),), schema_hash=5))
+    other = binlogs.report("b1", ranges((0, 9), schema_hash=7))
+    blocked = binlogs.granted_cuts("b2")
+    [listed], now = binlogs.service.replicas.list_unhealthy(binlogs.instance)
+    with pytest.raises(LastCopy):
+        binlogs.service.placements.decommission(binlogs.instance, "b2")
+    still = binlogs.report("b1", ranges((0, 9)))
+    whole = binlogs.report("b1", ranges((0, 9), schema_hash=5))
+
+    assert (unreported, blocked) == ({}, {})
+    assert (other.bad, still.healthy, whole.healthy) == (1, 0, 1)
+    assert describe_faults(listed, now) == "bad, schema hash 7 in place of 5"
+    assert [[said["type"] for said in message] for message in replica_messages(binlogs)] == [["BAD"], ["HEALTHY"]]
+    assert binlogs.granted_cuts("b2") == {"t1.b2": 8}
+
+
+def test_another_schema_needs_new_reports_and_no_hash_keeps_it(binlogs: BinlogInstance) -> None:
+    both = {b: TabletReport(uid=f"t1.{b}", ranges=((0, 9),), schema_hash=5) for b in ("b1", "b2")}
+    needs = []
+    for placed in (5, None, 6):
+        binlogs.place("t1", "b1", "b2", schema_hash=placed)
+        needs.append((need(binlogs.replica("t1", "b1"), binlogs.now), binlogs.replica("t1", "b1").schema_hash))
+        for backend, report in both.items():
+            binlogs.report(backend, report)
+
+    assert needs == [(0, 5), (10, 5), (0, 6)]
+    assert binlogs.replica("t1", "b1").bad
+    assert binlogs.granted_cuts("b2") == {}
 
 
 def test_c12_bad_overrides_missing(binlogs: BinlogInstance) -> None:

@@ -52,6 +52,22 @@ def test_replica_without_versions_is_bad_impossible_ones_refused() -> None:
 
 
 class TestApplyReport:
+    def test_another_schema_is_bad_until_it_is_reported_right(self) -> None:
+        placed = make_replica(schema_hash=5, continuous_version=9, needs=10)
+        other = report(placed, version=9, schema_hash=7)
+        unsaid = report(other.replica, version=9)
+        right = report(unsaid.replica, version=9, schema_hash=5)
+        unplaced = report(make_replica(), version=9, schema_hash=7)
+        given_up = report(make_replica(schema_hash=5, full_copy="lost"), version=9, schema_hash=7)
+
+        assert [(j.replica.bad, j.replica.needs, kind(j)) for j in (other, unsaid, right, unplaced)] == [
+            (True, 0, "BAD"),
+            (True, 0, ""),
+            (False, 10, "HEALTHY"),
+            (False, 10, ""),
+        ]
+        assert given_up.replica.full_copy == "lost"
+
     def test_new_version_is_accepted_and_a_gap_not_marked_for_repair(self) -> None:
         judged = report(make_replica(continuous_version=3, succeeded=3), version=5)
         assert (judged.replica.continuous_version, judged.replica.needs, judged.outcome) == (5, 6, None)
