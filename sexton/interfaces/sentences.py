@@ -211,8 +211,9 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterable[Any]]] = {
         "the next check of {r.instance} is not compared with earlier ones: sexton check run {r.instance}"
     ),
     "check repair": _repaired,
-    "protection renew": lambda p, _: [
+    "protection renew": lambda p, v: [
         f"the objects of job {p.job} of {p.instance} are protected until {utc(p.expires_at)}"
+        + ("" if v.get("valid_ts") is None else f"; once it is finished, until the watermark is above {p.valid_ts}")
     ],
     "protection finish": lambda p, _: [
         f"job {p.job} of {p.instance} is finished; its objects stay protected until "

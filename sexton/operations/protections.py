@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Page, StrictMessage
 from sexton.kernel.printable import PRINTABLE
-from sexton.operations.fields import Covered, Instance, Length, Names, Reason, Seconds, SignedInteger, Whole
+from sexton.operations.fields import MAX_NUMBER, Covered, Instance, Length, Names, Reason, Seconds, SignedInteger, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.protection.filter import Filter
@@ -28,6 +28,9 @@ ProtectionId = Annotated[
     Field(
         ge=-(2**63), le=2**63 - 1, description="The protection's number; if the job has another protection: NOT_FOUND."
     ),
+]
+ValidTs = Annotated[
+    Whole | None, Field(ge=-(2**63), le=MAX_NUMBER, description="The watermark to wait for once the job is finished.")
 ]
 
 
@@ -135,16 +138,19 @@ def renew(
     job: Job,
     *,
     ttl_seconds: Length | None = None,
+    valid_ts: ValidTs = None,
     protection: ProtectionId = None,
-    at_least: Annotated[bool, Field(description="Leave a protection alone that already lasts longer.")] = False,
+    at_least: Annotated[bool, Field(description="Leave a time or watermark alone that is already later.")] = False,
     instance: Instance,
 ) -> Protection:
     """Extend a protection.
 
+    Its end and its --valid-ts move only forwards; an earlier one is refused.
+
     Example: sexton protection renew copy-7 --for 1h
     """
     return _limited(call, instance, call.stores.protections).renew(
-        instance, job, ttl_seconds, of=protection, at_least=at_least
+        instance, job, ttl_seconds, valid_ts=valid_ts, of=protection, at_least=at_least
     )
 
 

@@ -146,6 +146,25 @@ def renewed(
     return until
 
 
+def renewed_valid_ts(protection: Protection, valid_ts: int | None, *, at_least: bool = False) -> int | None:
+    """Return the watermark that a renewed protection waits for after its job has finished: never a lower one.
+
+    ``valid_ts``: the requested one; None: as before. ``at_least``: one that waits for a higher one stays as it is.
+
+    Raises:
+        Invalid: it would wait for a lower watermark than before.
+    """
+    before = protection.valid_ts
+    if before is None or valid_ts is None:
+        return before if valid_ts is None else valid_ts
+    if valid_ts < before and not at_least:
+        raise Invalid(
+            f"the protection of job {protection.job} waits for a watermark above {before} (valid_ts), and cannot wait "
+            f"for a lower one, {valid_ts}"
+        )
+    return max(valid_ts, before)
+
+
 def ended(
     protection: Protection, now: int, watermark: int | None, settings: ProtectionSettings
 ) -> ProtectionEnd | None:

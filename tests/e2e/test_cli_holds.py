@@ -1,19 +1,15 @@
 """The commands `sexton hold`, `blockers` and `protection` work without Temporal; `status` and `why` show holds."""
 
 import json
-from pathlib import Path
 from subprocess import CompletedProcess
-
-import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.kept import KeepReason, Kept, by_hold
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.rounds.model import CloseOrder
 from tests.e2e.conftest import Run, items
-from tests.support.kept import kept_texts
 from tests.support.refusing import refuse_inserts
-from tests.support.rig import Rig, listing
+from tests.support.rig import Rig
 
 REASON = ("--for", "7d", "--reason", "ticket 4711")
 
@@ -157,39 +153,3 @@ def test_holds_say_what_they_cover_and_are_listed(offline: Run, shop: Rig) -> No
     assert ("reason 1" in active.stdout, "reason 0" in active.stdout) == (False, True)
     assert ("released" in everything.stdout, "reason 1" in everything.stdout) == (True, True)
     assert ([h["reason"] for h in newest["items"]], newest["more"]) == (["reason 2"], True)
-
-
-@pytest.mark.slow
-def test_selftest_deletes_an_object_only_after_its_release(
-    shop: Rig, worker: None, online: Run, tmp_path: Path
-) -> None:
-    observing = online("protection", "selftest", "shop", "--yes")
-    shop.registry.enable("shop")
-    unconfirmed = online("protection", "selftest", "shop")
-    silent = online("protection", "selftest", "shop", "--json")
-    newest = shop.calls.newest()
-
-    ran = online("protection", "selftest", "shop", "--yes", "--json")
-    calls = [row for row in shop.calls.rows(newest, 99) if row.begun_id is None]
-
-    assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
-    assert (unconfirmed.returncode, "1 object of it" in unconfirmed.stderr) == (1, True)
-    assert (silent.returncode, "add --yes" in silent.stderr) == (64, True)
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(ran.stdout)
-    assert (result["passed"], result["objects"]) == (True, ["disk/data/a.dat"])
-    assert (result["lost"], result["stayed"]) == ([], [])
-    assert "data/a.dat" not in listing(tmp_path / "v")
-    second, first = shop.all_stores.reports.find_round("shop", last=2)
-    assert [first.round, second.round] == result["rounds"]
-    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
-    assert items(online("protection", "list", "--json")) == []
-    assert sorted((c.source.partition("@")[0], c.action) for c in calls) == [
-        ("cli", "protection selftest"),
-        ("cli", "round run"),
-        ("cli", "round run"),
-        ("worker", "plan"),
-        ("worker", "plan"),
-        ("worker", "round"),
-        ("worker", "round"),
-    ]

@@ -21,7 +21,7 @@ from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
 from tests.e2e.conftest import Run, items
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import Rig
+from tests.support.rig import Rig, put
 from tests.support.topics import map_regions
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -68,9 +68,10 @@ def leaves(command: object, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 @pytest.fixture
-def filled(shop: Rig) -> Rig:
-    """Fill the database with what the examples name: a topic, a log, a backend; and a finding."""
+def filled(shop: Rig, tmp_path: Path) -> Rig:
+    """Fill the database with what the examples name: a topic, a log, a backend; and a finding, and a file."""
     stores = shop.all_stores
+    put(tmp_path / "v", "data/live.dat")
     map_regions(shop.db, "orders-wal", ())
     stores.binlogs.configs.put("shop", "sales", "", LogRetention(ttl_seconds=60))
     tablet = Tablet(tablet="10021", part="p1", copies=(Copy(backend="be-3", uid="u1"),))

@@ -111,10 +111,10 @@ def screen(
         yield partial(show, live=live)
 
 
-def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any:
+def follow(operation: str, service: "Deployment", started: "StartedWork", seconds: float | None = None) -> Any:
     """Return the report of started work; that of a failed round is read from the database.
 
-    Ctrl-C ends the waiting, not the work.
+    Ctrl-C ends the waiting, not the work; so do the ``seconds``, after which ``SextonError`` is raised.
     """
     from temporalio.exceptions import ApplicationError, TerminatedError
 
@@ -127,7 +127,8 @@ def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any
         with ExitStack() as stack:
             if work is works.ROUNDS and styled_console(stderr=True).is_terminal and not wants_json():
                 stack.enter_context(_shown(service, subject))
-            return work.follow(service.settings, run, subject, lambda text: typer.echo(text, err=True))
+            notify = partial(typer.echo, err=True)
+            return work.follow(service.settings, run, subject, notify, seconds)
     except KeyboardInterrupt:
         typer.echo(f"stopped waiting; {work.goes_on(subject)}", err=True)
         raise

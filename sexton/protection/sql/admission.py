@@ -175,12 +175,15 @@ def select_protections(db: Database) -> Select[Any]:
 
 
 def ensure_same(registered: Protection, registration: Protection) -> None:
-    """Raise ``Exists`` unless the job registers the same again, and has not finished it."""
+    """Raise ``Exists`` unless the job registers the same again, and has not finished it; a raised valid_ts stays."""
     job = registered.job
     if registered.state is ProtectionState.SOFT:
         raise Exists(f"job {job} has finished its protection, which still blocks deletion; register under another name")
-    if any(getattr(registered, name) != getattr(registration, name) for name in ("digest", "owner", "valid_ts")):
-        raise Exists(f"job {job} has a protection of other objects; release it, or use another name")
+    same = (registration.digest, registration.owner)
+    valid_ts = policy.renewed_valid_ts(registered, registration.valid_ts, at_least=True)
+    if (registered.digest, registered.owner) != same or registered.valid_ts != valid_ts:
+        what = "a protection of other objects, of another owner or with a lower valid_ts"
+        raise Exists(f"job {job} has {what}; renew or release it, or use another name")
 
 
 def ensure_admitted(

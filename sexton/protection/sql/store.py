@@ -212,17 +212,25 @@ class ProtectionStore:
         return was_ended
 
     def renew(
-        self, instance: str, job: str, seconds: int | None, *, of: int | None = None, at_least: bool = False
+        self,
+        instance: str,
+        job: str,
+        seconds: int | None,
+        *,
+        valid_ts: int | None = None,
+        of: int | None = None,
+        at_least: bool = False,
     ) -> Protection:
-        """Extend a protection.
+        """Extend a protection. Its end and ``valid_ts`` move only forwards.
 
-        ``seconds``: duration from now; None: the setting's. ``of``: the id of the protection that is meant, as the job
-        may have had another one before. ``at_least``: one that expires later than requested stays as it is.
+        ``seconds``: duration from now; None: the setting's. ``valid_ts``: the watermark to wait for after the job has
+        finished; None: as before. ``of``: the id of the protection that is meant, as the job may have had another one
+        before. ``at_least``: a time or watermark that is later than requested stays as it is.
 
         Raises:
             ProtectionNotFound: there is no such protection; perhaps a round found it overdue and ended it.
             SoftDeleted: it is finished.
-            Invalid: it would expire earlier than before, or the duration is out of range.
+            Invalid: it would expire earlier, or wait for a lower watermark, or the duration is out of range.
             JobQuotaExceeded: a job's own token would extend it further than to its greatest age.
         """
         with self._locked(instance, job, of) as (c, row):
@@ -230,7 +238,8 @@ class ProtectionStore:
             until = policy.renewed(registered, self._db.now(c), seconds, self._settings, at_least=at_least)
             if self._by_job and until > row.expires_at:
                 policy.check_age(job, row.registered_at, until, self._settings)
-            return self._update(c, row.id, expires_at=until)
+            valid_ts = policy.renewed_valid_ts(registered, valid_ts, at_least=at_least)
+            return self._update(c, row.id, expires_at=until, valid_ts=valid_ts)
 
     def finish(self, instance: str, job: str, *, of: int | None = None) -> Protection:
         """Finish a protection: it blocks deletion until the watermark has passed. A repeated call changes nothing.
@@ -268,6 +277,13 @@ class ProtectionStore:
         if row is None:
             raise UnknownInstance(instance)
         raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
+
+    def reported_watermark(self, instance: str) -> int | None:
+        """Return the owner's watermark; None: it never reported one."""
+        t = self._db.t.instance
+        with self._db.read() as c:
+            value: int | None = c.execute(select(t.c.watermark).where(t.c.id == instance)).scalar_one()
+            return value
 
     def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
         """Return the protections of an instance, or of all, the oldest first, and why the next round ends each."""

@@ -56,6 +56,7 @@ class AlreadyPurging(AlreadyRunning):
 Request = TypeVar("Request", bound=Requested)
 Report = TypeVar("Report")
 Progress = TypeVar("Progress")
+Notify = Callable[[str], None]
 
 WATCH_SECONDS = 2.0
 QUERY_PATIENCE = dt.timedelta(seconds=2)
@@ -141,7 +142,7 @@ class ControlClient(Generic[Request, Report, Progress]):
             raise _unconfirmed(f"the start of {name}", e) from e
 
     def follow(
-        self, settings: Settings, started: tuple[str, str], subject: str, notify: Callable[[str], None]
+        self, settings: Settings, started: tuple[str, str], subject: str, notify: Notify, seconds: float | None = None
     ) -> Report:
         """Await a workflow that was started, and return its report. Ctrl-C ends the waiting, not the workflow.
 
@@ -150,9 +151,10 @@ class ControlClient(Generic[Request, Report, Progress]):
             started: the workflow id, and the run id.
             subject: its instance or topic.
             notify: called with sentences for the operator: what the workflow does, and whether a worker is missing.
+            seconds: how long it is awaited; None: to its end.
 
         Raises:
-            SextonError: the workflow failed or was cancelled, or Temporal stopped answering.
+            SextonError: the workflow failed, was cancelled or did not end in time, or Temporal stopped answering.
         """
 
         async def follow() -> Report:
@@ -166,8 +168,10 @@ class ControlClient(Generic[Request, Report, Progress]):
                 await asyncio.wait({result}, timeout=WORKER_PATIENCE_SECONDS)
                 if not result.done() and not await taken(handle):
                     notify(f"no worker has taken {name} yet; start one: sexton worker run, or see: sexton doctor")
-                report: Report = await result
+                report: Report = await asyncio.wait_for(result, seconds)
                 return report
+            except TimeoutError as e:
+                raise SextonError(f"stopped waiting after {seconds} s; {self.goes_on(subject)}") from e
             except WorkflowFailureError as e:
                 raise SextonError(_failure(e, name)) from e
             except RPCError as e:
@@ -217,7 +221,7 @@ class ControlClient(Generic[Request, Report, Progress]):
     def _not_running(self, subject: str) -> SextonError:
         return NotRunning(self.not_running.format(subject=subject))
 
-    async def _watch(self, handle: WorkflowHandle[Any, Any], subject: str, notify: Callable[[str], None]) -> None:
+    async def _watch(self, handle: WorkflowHandle[Any, Any], subject: str, notify: Notify) -> None:
         """Notify of each change in the workflow's progress that has a sentence, until cancelled."""
         last = ""
         while True:

@@ -10,7 +10,7 @@ from sexton.marks import file_list
 from sexton.marks.kept import KeepReason, Kept
 from sexton.marks.model import Candidate, ClaimRequest, File, Ref
 from sexton.protection.filter import Filter
-from sexton.protection.model import Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.model import Exists, Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT
 from sexton.protection.sql.store import ProtectionStore
 from tests.integration.protection.registrations import DUE, protect, registration, remaining_keys, same_protection
@@ -223,6 +223,50 @@ def test_p11_a_renewal_or_new_registration_extends_a_protection(rig: Rig, root: 
     assert again.expires_at > rig.now() + 3_000_000
     assert renewed.expires_at > first.expires_at
     assert remaining_keys(root) == {"data/a.dat", "data/b.dat"}
+
+
+def test_p11_a_renewal_raises_the_watermark_to_wait_for(
+    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    protect(rig, "j", "data/a.dat", valid_ts=7)
+    rig.protections.watermark("shop", 8)
+
+    lower = run(rig, capsys, "protection", "renew", "j", "--valid-ts", "6")
+    raised = run(rig, capsys, "protection", "renew", "j", "--valid-ts", "8")
+    again = protect(rig, "j", "data/a.dat", valid_ts=7)  # the job repeats its registration
+    with pytest.raises(Exists, match="lower valid_ts"):
+        protect(rig, "j", "data/a.dat", valid_ts=9)
+    rig.protections.finish("shop", "j")
+    rig.round()
+    waiting = remaining_keys(root)
+    rig.protections.watermark("shop", 9)
+    rig.round()
+
+    assert (lower.code, "cannot wait for a lower one, 6" in lower.err) == (1, True)
+    assert (raised.code, "once it is finished, until the watermark is above 8" in raised.out) == (0, True)
+    assert again.valid_ts == 8
+    assert (waiting, remaining_keys(root)) == ({"data/a.dat"}, set())
+
+
+def test_a_command_registers_a_filter_of_the_objects_of_a_file(
+    rig: Rig, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text(f"disk/data/a.dat\nfile://{root}/dir/x.dat\ndisk/gone.dat\n")
+    words = ("protection", "register", "j", "--owner", "ada", "--file", str(file), "--filter", "--valid-ts", "5")
+
+    registered, again = (run(rig, capsys, *words) for _ in "12")
+    wrong = run(rig, capsys, *words, "--prefix", "disk/data/")
+    rig.round()
+
+    [stored] = rig.protections.list_protections("shop")
+    assert [(ran.code, "a filter of shop protected for job j" in ran.out) for ran in (registered, again)] == [
+        (0, True)
+    ] * 2
+    assert (wrong.code, "a filter cannot contain a prefix: disk/data/" in wrong.err) == (1, True)
+    assert (stored.valid_ts, stored.sealed and stored.sealed.verified) == (5, False)
+    assert (rig.count("protection_item"), rig.rows("protection")[0].objects) == (0, 3)
+    assert remaining_keys(root) == {"data/a.dat", "dir/x.dat", "dir/y.dat"}
 
 
 def test_p13_missing_objects_are_refused_or_reported(rig: Rig, root: Path) -> None:

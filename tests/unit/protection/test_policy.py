@@ -19,7 +19,7 @@ from sexton.protection.model import (
     Sealed,
     SoftDeleted,
 )
-from sexton.protection.policy import canonical, ended, expiry, renewed, sealing
+from sexton.protection.policy import canonical, ended, expiry, renewed, renewed_valid_ts, sealing
 from sexton.storage.model import VaultSpec
 
 TERMS = ProtectionSettings()
@@ -87,6 +87,16 @@ def test_p11_renewal_never_shortens_a_protection() -> None:
         renewed(active, NOW, 60, TERMS)
     with pytest.raises(SoftDeleted):
         renewed(protection(ProtectionState.SOFT), NOW, 1_200, TERMS)
+
+
+def test_p11_renewal_never_lowers_the_awaited_watermark() -> None:
+    without, waits = protection(), protection(valid_ts=7)
+
+    assert [renewed_valid_ts(without, n) for n in (None, -1, 7)] == [None, -1, 7]
+    assert [renewed_valid_ts(waits, n) for n in (None, 7, 8)] == [7, 7, 8]
+    assert renewed_valid_ts(waits, 6, at_least=True) == 7
+    with pytest.raises(Invalid, match="cannot wait for a lower one, 6"):
+        renewed_valid_ts(waits, 6)
 
 
 MEANINGS = {

@@ -126,6 +126,16 @@ def test_refusals_are_typed_errors(client: Sexton, api: Api) -> None:
     assert secret not in str(other.value)
 
 
+def test_a_renewal_may_raise_the_watermark_to_wait_for(client: Sexton, rig: Rig) -> None:
+    with copying(client, "copy:raised", valid_ts=7) as copy:
+        raised = client.renew("copy:raised", instance="shop", valid_ts=2**62, at_least=True)
+        with pytest.raises(Invalid, match="lower one, 8"):
+            client.renew("copy:raised", instance="shop", valid_ts=8, ttl_seconds=3_600)
+        client.send(copy._renewal())
+
+    assert (raised.valid_ts, rig.protections.find("shop", "copy:raised").valid_ts) == (2**62, 2**62)
+
+
 def test_an_empty_registration_is_refused_before_it_is_sent(subtests: pytest.Subtests) -> None:
     for given in [
         {},
