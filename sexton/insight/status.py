@@ -280,7 +280,7 @@ def _known(i: InstanceStatus, halts: Iterable[Halt]) -> Iterator[Blocker]:
         of, what = (ALL_INSTANCES, "everything") if halt.scope == ALL else (name, "the whole instance")
         since = {"since": halt.since, "until": halt.until}
         yield _row(Severity.HALTED, of, halt.by, what, halt.todo, why=halt.why, **since)
-    if i.overdue_since is not None and i.halt is None:
+    if i.overdue_since is not None and i.halt is None and not i.schedule.startswith(PAUSED):
         why = "it has not begun: no schedule, a paused one, no worker, or no Temporal"
         yield _row(Severity.OVERDUE, name, "overdue", "the next round", "sexton doctor", since=i.overdue_since, why=why)
     for plan in i.approvals:

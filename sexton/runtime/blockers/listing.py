@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.check.model import Run, RunState
 from sexton.insight.status import overview, problems, worst_first
-from sexton.insight.views import ALL_INSTANCES
+from sexton.insight.views import ALL_INSTANCES, PAUSED
 from sexton.insight.wording import quantity
 from sexton.marks.kept import FAULTS, LISTED_AS_OF_NOW, Blocker, KeepReason, Kept, Severity, describe, way_out
 from sexton.operators.controls.model import ControlKind
@@ -50,12 +50,19 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     from_temporal = temporal_blockers(service)
     rows = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
     if from_temporal is not None:  # it knows better which workers poll
-        known = tuple(status.model_copy(update={"has_worker": True, "schedule": ""}) for status in known)
+        known = tuple(_without_what_temporal_knows(status) for status in known)
     rows += service.ignored_settings(instance)
     rows += [b for status in known for b in _instance_blockers(service, status)]
     logs = [b for status in known for b in binlog_blockers(service, status.instance)]
     logs += topic_blockers(service, instance)
     return BlockerList(worst_first([*rows, *logs]), from_temporal is None, logs)
+
+
+def _without_what_temporal_knows(status: "InstanceStatus") -> "InstanceStatus":
+    update: dict[str, object] = {"has_worker": True, "schedule": ""}
+    if status.schedule.startswith(PAUSED):  # its round is not overdue: none was to begin
+        update["overdue_since"] = None
+    return status.model_copy(update=update)
 
 
 def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Iterator[Blocker]:

@@ -87,7 +87,7 @@ def test_the_sentence_names_the_worst_of_all_problems() -> None:
         rows = [row for row in worst_first(problems(status)) if row.severity is not Severity.OTHER]
         # Nothing begins a round while it is halted.
         names = {name for name, *_ in states}
-        ends = {"overdue_since"} if "halt" in names else set()
+        ends = {"overdue_since"} if names & {"halt", "schedule"} else set()
         ends |= {"has_worker", "has_temporal"} if "mode" in names else set()  # it only observes
         expected = {of for name, _, of in states if name not in ends} - {Severity.OTHER}
         text = sentence(rows, [FINE, status])
