@@ -166,6 +166,7 @@ def test_plans_are_applied_once_and_only_as_they_were_shown(live: LiveConsole, b
         by_ada = re.compile("cannot be applied: approved by token .* \\(operate@shop\\)")
         expect(bob.locator(".problem")).to_contain_text(by_ada)
         eventually("one file is left", lambda: _left(files) == 1)
+        eventually("no round runs", lambda: live.rig.count("round", state="RUNNING") == 0)  # its lease would expire
 
         many = dropped_table(live.rig, root, 20, name="many")  # above the limit its number is typed
         address = _plan(ada)
