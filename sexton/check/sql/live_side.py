@@ -26,7 +26,7 @@ from sexton.check.model import Heartbeat, Moment, PeerComparison
 from sexton.database.engine import Database
 from sexton.database.rows import ALL_ROWS, as_rows, beyond
 from sexton.kernel.errors import BadInput
-from sexton.marks.live import LiveEntry, Part
+from sexton.marks.live import LiveColumns, LiveEntry, LivePage, Part
 from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.registry.store import Registry
@@ -84,8 +84,13 @@ class LiveSide:
             heartbeat()
             time.sleep(REFRESH_LOOK_SECONDS)
 
-    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        """Yield the entries of one part, in pages."""
+    def read(self, instance: str, moment: str, part: Part) -> Iterator[LiveColumns]:
+        """Yield the entries of one part, in pages, with their names: ``RECORDS`` of ``sexton.check.columns``."""
+        from sexton.check import columns
+
+        return (columns.records(page) for page in self._pages(instance, moment, part) if len(page))
+
+    def _pages(self, instance: str, moment: str, part: Part) -> Iterator[LivePage]:
         if part.source not in SOURCES:
             yield from self._owner.read_live(instance, moment, part)
             return

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from sexton.check import columns
 from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
-from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late
+from sexton.check.policy import judge, latest_judged_write, repairable, reports_loss_too_late
 from sexton.marks.sql.orphans import too_many
+from sexton.storage.model import ListedObject
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -88,8 +90,9 @@ def test_k04_objects_younger_than_the_grace_are_not_judged() -> None:
         (0, "2026-01-01T23:00:00", "2026-01-01T23:00:01"),
     ):
         latest = latest_judged_write(cutoff, grace)
-        judged = [written for written in (old, young, "", "Thu, 01 Jan 2026") if old_enough(written, latest)]
-        assert judged == [old]
+        listed = [ListedObject(f"{n}", 10, "", at) for n, at in enumerate((old, young, "", "Thu, 01 Jan 2026"))]
+        page = columns.judged(columns.objects("hot", listed), latest, listing=1)
+        assert page["old"].to_pylist() == [True, False, False, False]
 
 
 def test_k08_only_confirmed_known_findings_are_repairable() -> None:
