@@ -1,11 +1,15 @@
 """Find what is due and how far work is, and trigger the schedule, as activities."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 
 from activities.refusals import refusals
 from sexton.recycle.rounds.model import DueInstances
+
+if TYPE_CHECKING:
+    from sexton.recycle.rounds.sql.reports import RoundSchedule
 
 
 class TickActivities:
@@ -13,7 +17,7 @@ class TickActivities:
 
     def __init__(
         self,
-        rounds: Callable[[], DueInstances],
+        schedule: "RoundSchedule",
         nudge: Callable[[], Awaitable[None]],
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,
@@ -23,14 +27,14 @@ class TickActivities:
         """Store the ports.
 
         Args:
-            rounds: returns the instances whose round is due, and the free slots.
+            schedule: when each instance has its next round.
             nudge: triggers Temporal's schedule now, unless it is paused.
             checks: returns the instances whose check is due.
             topics: returns whether any topic is due for a purge.
             binlogs: returns the instances whose binlog GC is due.
             progress: returns how far a round or a check is, by its number, as lines for people.
         """
-        self._rounds = rounds
+        self._schedule = schedule
         self._checks = checks
         self._topics = topics
         self._binlogs = binlogs
@@ -42,7 +46,7 @@ class TickActivities:
         """Return the instances with due rounds, the free slots, and the checks, topics and binlogs that are due."""
         with refusals():
             others = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
-            return self._rounds().model_copy(update=others)
+            return self._schedule.due().model_copy(update=others)
 
     @activity.defn(no_thread_cancel_exception=True)
     def read_progress(self, work: tuple[str, int]) -> list[str]:

@@ -187,7 +187,6 @@ def overview(
             halt=halted(name),
             failures=instance.failures,
             last_success=instance.last_success_at,
-            idle=instance.idle_at,
             holds=instance.holds,
             kinds=tuple(kinds.get(name, ())),
             more_kinds=more_kinds.get(name, 0),

@@ -220,8 +220,6 @@ class InstanceStatus(Message):
     halt: Halt | None
     failures: int
     last_success: int | None = Field(alias="last_success_at")
-    idle: int | None = Field(None, alias="idle_at")
-    """When a round was last due and none began, because nothing was to be done."""
     holds: int
     kinds: tuple[KindStatus, ...]
     more_kinds: int = 0

@@ -27,7 +27,6 @@ instance = table(
     instant("retry_at", null=True),
     integer("failures", default=0),
     instant("last_success_at", null=True),
-    instant("idle_at", null=True),  # when its slot was last used without a round, because nothing was due
     text("owner", default="sql"),  # which installed owner answers for its marks; never changed
     jsonb("owner_options", default="{}"),  # what that owner needs to know of it; never changed
     boolean("knows_live", default=False),  # the owner knows which objects are live, without a view

@@ -69,7 +69,7 @@ async def build(
                 heavy_objects=live.current.map(lambda s: s.spark.spark_threshold_objects),
             ),
             activities.TickActivities(
-                partial(stores.round_schedule.due, policy),
+                stores.round_schedule,
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
                 stores.wal.schedule.any_due,

@@ -12,7 +12,6 @@ import pytest
 from config.settings import EngineSettings
 from sexton.check.sql import live_side
 from sexton.contract import NewMark
-from sexton.kernel.live import Live
 from sexton.marks.file_list import FileList
 from sexton.marks.model import CHUNK_MARKS, File, FilePage, Ref, WriteToken
 from sexton.marks.sql.file_lists import add_list
@@ -198,7 +197,7 @@ def test_protecting_and_ending_read_only_what_is_named(crowd: Crowd) -> None:
 def test_a_tick_reads_no_growing_table(crowd: Crowd) -> None:
     engine = Engine(crowd.rig.db, EngineSettings(deployment=DEPLOYMENT))
     with recorded(crowd.rig.db) as sent:
-        due = engine.stores.round_schedule.due(Live.of(crowd.rig.policy))
+        due = engine.stores.round_schedule.due()
         engine.check_schedule.due()
         engine.stores.wal.schedule.any_due()
         engine.stores.wal.schedule.due("", 2_000)

@@ -139,9 +139,7 @@ class FigureStore:
             InstanceFigures(
                 instance=row.id,
                 enabled=row.mode == "enabled",
-                quiet_since=max(filter(None, (row.enabled_at, row.last_success_at, row.idle_at)), default=0)
-                if row.mode == "enabled"
-                else None,
+                quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
                 halt=halted(row.id),
                 next_round=next_round(row.turn_at, row.retry_at, self._intervals(row.id)[0] * 1000, now),
                 kinds=tuple(sorted(retentions[row.id])),

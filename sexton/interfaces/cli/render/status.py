@@ -268,8 +268,6 @@ def _show_last_round(i: "InstanceStatus") -> None:
     success = utc(i.last_success) if i.last_success else "never"
     failures = f", {quantity(i.failures, 'round')} without success since" if i.failures else ""
     say(f"  last success: {success}{failures}")
-    is_newer = i.idle is not None and i.idle > (i.last_ended or 0)
-    say(is_newer and f"  nothing was due at {utc(i.idle)}, so no round began; one begins at least once a day")
     if (report := i.last) is None:
         say("  last round: none yet")
         return

@@ -7,50 +7,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Row,
-    Text,
-    and_,
-    exists,
-    func,
-    literal,
-    literal_column,
-    not_,
-    or_,
-    select,
-    union_all,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, and_, func, literal, literal_column, select, union_all
 
-from sexton.database.engine import Database, now_once
-from sexton.database.rows import BYTES, MOST_SUM, NORMAL, OBJECTS, REMOVED, as_rows, in_list, newest
+from sexton.database.engine import Database
+from sexton.database.rows import BYTES, MOST_SUM, NORMAL, OBJECTS, REMOVED, in_list, newest
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
 from sexton.marks.kept import Kept, count_faults
-from sexton.marks.model import InstanceMode, MarkState
+from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
-from sexton.marks.sql.rows import CLAIMED, is_due, waits
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.model import (
-    DAY_MS,
-    JOB,
-    PARTIAL,
-    SUCCEEDED,
-    Counts,
-    KindReport,
-    KindVaultCounts,
-    RoundReport,
-    UnknownRound,
-)
-from sexton.recycle.planning.model import Plan, Policy
-from sexton.recycle.planning.policy import cutoff, for_owner
-from sexton.recycle.planning.sql.measure import kinds_by_instance
+from sexton.recycle.model import JOB, PARTIAL, SUCCEEDED, Counts, KindReport, KindVaultCounts, RoundReport, UnknownRound
+from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import CloseOrder, DueInstances, KindProgress, RoundRow
-from sexton.recycle.rounds.policy import next_round, overdue_since, turn
+from sexton.recycle.rounds.policy import next_round, overdue_since
 from sexton.storage.port import NOT_LISTED
 
 MAX_ANSWERS, TEXT_CHARACTERS = 1_000, 4_000
@@ -221,8 +192,6 @@ def read_counters(db: Database, c: Connection) -> Mapping[tuple[str, str, str], 
     return {key: min(value, MOST_SUM) for key, value in sums.items()}
 
 
-MARKS_BY_ITSELF = "sql"
-"""The owner that does nothing in a round without marks: its own transactions insert them."""
 SPARE = 100
 """Instances returned beyond the free slots."""
 
@@ -236,13 +205,11 @@ class RoundSchedule:
         self._interval_seconds = Live.of(interval_seconds)
         self._at_once = at_once
 
-    def due(self, policy: Live[Policy] | None = None) -> DueInstances:
+    def due(self) -> DueInstances:
         """Return the instances whose round should start now, and how many may start.
 
         More are returned than may start. A paused round has no lease, so it occupies no slot here, and its workflow id
         prevents a second start. Instances with such rounds come last: otherwise a few of them would block the others.
-        ``policy``: by which marks are due. Where a round has nothing to do, the slot is used without one (``idle_at``);
-        None: each slot has a round.
         """
         t = self._db.t
         lease, instance, round_ = t.lease, t.instance, t.round
@@ -252,57 +219,19 @@ class RoundSchedule:
             free = self._at_once - len(working)
             if free <= 0:
                 return DueInstances()
-            in_order = (instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
-            rows = c.execute(select(instance).order_by(*in_order)).all()
+            rows = c.execute(
+                select(instance.c.id, instance.c.turn_at, instance.c.retry_at).order_by(
+                    instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id
+                )
+            ).all()
             halted = halt_by_instance(self._controls.all_in(c), now)
-        due = [r for r in rows if next_round(r.turn_at, r.retry_at, self._interval_ms(r.id), now) <= now]
-        due = [r for r in due if r.id not in working and halted(r.id) is None]
-        idle = self._use_idle_slots(due, policy, now) if policy is not None else set()
-        ready = [r.id for r in due if r.id not in idle]
+        due = (r.id for r in rows if next_round(r.turn_at, r.retry_at, self._interval_ms(r.id), now) <= now)
+        ready = [i for i in due if i not in working and halted(i) is None]
         with self._db.read() as c:
             is_waiting = and_(in_list(round_.c.instance, ready), round_.c.waiting.is_not(None))
             waiting = set(c.execute(select(round_.c.instance).where(is_waiting)).scalars()) if ready else set()
         ready.sort(key=lambda i: i in waiting)
         return DueInstances(instances=tuple(ready[: free + SPARE]), slots=free)
-
-    def _use_idle_slots(self, due: Sequence[Row[Any]], policy: Live[Policy], now: int) -> set[str]:
-        """Use the slots of due instances for which a round would do nothing; return their names. In doubt it would.
-
-        Each instance has a round at least once a day, which deletes old rows and tries the vaults. It has one in each
-        slot if it only observes, its last round was no success, its owner marks in rounds, or it has protections.
-        """
-        asked = {
-            row.id: row
-            for row in due
-            if row.mode == InstanceMode.ENABLED and row.owner == MARKS_BY_ITSELF and row.retry_at is None
-            if row.turn_at is not None and row.failures == 0 and now - DAY_MS < (row.last_success_at or 0) <= now
-        }
-        policies = {name: for_owner(policy(name), row.owner) for name, row in asked.items()}
-        if not asked:
-            return set()
-        t = self._db.t
-        with self._db.write() as c:
-            found = kinds_by_instance(self._db, c, {name: p.retention_seconds for name, p in policies.items()})
-            cutoffs = {(i, kind): cutoff(kind, policies[i], now) for i in found for kind in found[i].names}
-            kept = {i for (i, _), at in cutoffs.items() if at is None} | {i for i in found if found[i].more}
-            turns = {i: turn(row.turn_at, self._interval_ms(i), now) for i, row in asked.items() if i not in kept}
-            kinds = [{"instance": i, "kind": kind, "cutoff": at} for (i, kind), at in cutoffs.items()]
-            slots = [{"instance": i, "turn_at": at} for i, at in turns.items()]
-            slot = as_rows(slots, instance=Text(), turn_at=BigInteger())
-            kind = as_rows(kinds, instance=Text(), kind=Text(), cutoff=BigInteger())
-            is_kind = and_(t.mark.c.instance == kind.c.instance, t.mark.c.kind == kind.c.kind, waits(t.mark))
-            due_marks = and_(is_kind, is_due(t.mark, func.to_timestamp(kind.c.cutoff / 1000.0)))
-            work = [
-                exists(select(t.mark.c.id).where(due_marks, kind.c.instance == t.instance.c.id)),
-                exists(select(t.mark.c.id).where(t.mark.c.instance == t.instance.c.id, t.mark.c.state == CLAIMED)),
-                exists(select(t.round.c.id).where(t.round.c.instance == t.instance.c.id, t.round.c.state == RUNNING)),
-                exists(select(t.protection.c.id).where(t.protection.c.instance == t.instance.c.id)),
-                exists(select(t.protection_item.c.key).where(t.protection_item.c.instance == t.instance.c.id)),
-            ]
-            values = {"turn_at": func.to_timestamp(slot.c.turn_at / 1000.0), "idle_at": now_once()}
-            is_idle = and_(t.instance.c.id == slot.c.instance, t.instance.c.retry_at.is_(None), not_(or_(*work)))
-            c.exec_driver_sql("SET LOCAL enable_seqscan = off; SET LOCAL jit = off")
-            return set(c.execute(update(t.instance).where(is_idle).values(values).returning(t.instance.c.id)).scalars())
 
     def next_round(self, instance: str) -> int:
         """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""

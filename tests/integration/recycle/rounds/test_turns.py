@@ -8,7 +8,6 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.insight.status import overview
-from sexton.kernel.live import Live
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds import recycler as announcer
@@ -187,63 +186,3 @@ def test_silent_vaults_do_not_delay_the_others(rig: Rig, tmp_path: Path, monkeyp
     opened = rig.rounds.open("shop", "run", None, rig.policy)
 
     assert rig.recycler.announce(opened, lambda: None).excluded_vaults == {}
-
-
-class TestNothingToDo:
-    """A slot is used without a round where a round would do nothing."""
-
-    @pytest.fixture
-    def shop(self, rig: Rig, tmp_path: Path) -> Rig:
-        put(rig.local(tmp_path / "v"), "data/a")
-        rig.round()
-        rig.later(INTERVAL)
-        return rig
-
-    def begins(self, rig: Rig) -> bool:
-        """Return whether a round of the instance begins; what a tick asks."""
-        return turns(rig).due(Live.of(rig.policy)).instances == ("shop",)
-
-    def test_a_slot_without_work_has_no_round_and_is_not_overdue(self, shop: Rig) -> None:
-        shop.mark("dropped", NewMark(id="young", vault="disk", keys=("data/a",)))
-        rounds, before = shop.count("round"), shop.now()
-
-        assert not self.begins(shop)
-        assert (shop.count("round"), due(shop), overdue(shop)) == (rounds, [], {})
-        [status] = overview(shop.db, stores_of(shop.db).insight, shop.policy, 1).instances
-        assert status.idle is not None
-        assert status.idle >= before
-        shop.later(INTERVAL + 301)
-        assert overdue(shop).keys() == {"shop"}  # the next slot, which nothing has used
-
-    def test_each_kind_of_work_begins_a_round(self, shop: Rig) -> None:
-        for work in (
-            "UPDATE {}mark SET marked_at = marked_at - interval '1 day'",
-            "UPDATE {}mark SET state = 'CLAIMED', claimed_at = marked_at, batch = 1",
-            "UPDATE {}mark SET kind = 'unknown-kind'",
-            "UPDATE {}instance SET mode = 'observe'",
-            "UPDATE {}instance SET owner = 'other'",
-            "UPDATE {}instance SET failures = 1",
-            "UPDATE {}instance SET retry_at = sexton.now()",
-            "UPDATE {}instance SET last_success_at = NULL",
-            "UPDATE {}round SET state = 'RUNNING'",
-            "INSERT INTO {}protection (instance, job, owner, state, registered_at, expires_at, digest)"
-            " VALUES ('shop', 'copy', 'sync', 'ACTIVE', now(), now() + interval '1 day', '')",
-            "INSERT INTO {}protection_item (instance, vault, key, prefix, protection)"
-            " VALUES ('shop', 'disk', 'x', false, 9)",
-        ):
-            copy = shop.copy()
-            copy.mark("dropped", NewMark(id="young", vault="disk", keys=("data/a",)))
-            assert not self.begins(copy)
-            copy.sql("UPDATE {}instance SET turn_at = turn_at - interval '2 hours'")
-            copy.sql("SET session_replication_role = replica")
-            copy.sql(work)
-            assert self.begins(copy), work
-            copy.db.close()
-
-    def test_a_round_begins_at_least_once_a_day(self, shop: Rig) -> None:
-        begun = []
-        for _ in range(24):
-            begun.append(self.begins(shop))
-            shop.later(INTERVAL)
-
-        assert (begun[0], begun[-1], begun.count(True)) == (False, True, 1)
