@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 from xml.sax.saxutils import escape
 
 import boto3
@@ -96,7 +96,10 @@ class Floor:
         while True:
             query = f"encoding-type=url&list-type=2&max-keys={PAGE_KEYS}&prefix={quote(prefix, safe='')}"
             page = self._send("GET", f"continuation-token={quote(token, safe='')}&{query}" if token else query).decode()
-            rows = [(name, int(size), etag, at) for name, at, etag, size in OBJECT.findall(page)]
+            rows = [
+                (unquote_plus(name) if "%" in name or "+" in name else name, int(size), etag, at)
+                for name, at, etag, size in OBJECT.findall(page)
+            ]
             objects += len(rows)
             following = TOKEN.search(page)
             if following is None:

@@ -243,7 +243,8 @@ def _usual_objects(body: bytes) -> tuple[Sequence[Sequence[Any]], bytes]:
     pieces = _object_pattern(tuple(fields)).split(body[begin:end].decode())
     step = len(FIELDS) + 1
     keys, sizes, etags, written = (pieces[names.index(name) + 1 :: step] for name in FIELDS)
-    if any(pieces[::step]) or not has_plain_text("".join([*keys, *etags])) or '"' in "".join(etags):
+    texts = "".join(keys), "".join(etags)
+    if any(pieces[::step]) or not has_plain_text("".join(texts)) or '"' in texts[1]:
         return (), body
     return (keys, [*map(int, sizes)], etags, written), b"%b<%b/>%b" % (body[:begin], CUT.encode(), body[end:])
 

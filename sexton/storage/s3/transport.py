@@ -38,7 +38,7 @@ _OF_ONE_REQUEST = re.compile(
 """Headers that differ from request to request, or are not signed; all others of the first request stay."""
 _ELSEWHERE = ("AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 """Codes of a 400 about a bucket in another region."""
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
 _PLAIN = bytes(0 if code < 0x20 or code in b"<>&" else code for code in range(0x100))
 _DELETE = '<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
 _PARSER = create_parser("rest-xml")
@@ -208,7 +208,8 @@ def _exchange(message: bytes, connection: Any, route: _Route) -> tuple[int, Any,
     """Send a request over a connection, and put it back; return status, headers and body of the reply."""
     is_clean = False
     try:
-        connection.sock.settimeout(route.pool.timeout.read_timeout)
+        if connection.sock.gettimeout() != route.pool.timeout.read_timeout:
+            connection.sock.settimeout(route.pool.timeout.read_timeout)
         with suppress(BrokenPipeError):  # the store may have answered before it had read everything
             connection.sock.sendall(message)
         reply = http.client.HTTPResponse(connection.sock)
@@ -285,9 +286,9 @@ def _xml(columns: Mapping[str, Sequence[str]]) -> bytes:
     Args:
         columns: element of an object → its text in each object; the keys, and one other at most.
     """
-    texts = list(columns.values())
-    if not all(has_plain_text("".join(column)) for column in texts):
-        texts = [[text.translate(_ESCAPES) for text in column] for column in texts]
+    texts, marks = list(columns.values()), str.maketrans(_ESCAPES)
+    if any(mark in text for text in map("".join, texts) for mark in _ESCAPES):
+        texts = [[text.translate(marks) for text in column] for column in texts]
     *_, last = columns
     each = texts[0] if len(texts) == 1 else map(f"</Key><{last}>".join, zip(*texts, strict=True))
     objects = f"</{last}></Object><Object><Key>".join(each)
