@@ -57,7 +57,7 @@ def test_k06_k07_incomplete_run_confirms_nothing() -> None:
 
 def test_run_with_far_fewer_entries_than_the_last_is_rejected() -> None:
     fewer_objects, fewer_live = PreviousRun(objects={"hot": 181}, live={}), PreviousRun(objects={}, live={"cold": 21})
-    of_the_last = "of the last whole run; if correct: sexton check rebase"
+    of_the_last = "of the last whole run; if correct: sexton check rebase INSTANCE --reason TEXT"
 
     for before in (None, BEFORE, PreviousRun(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})):
         assert judge(WHOLE, before) == ()
