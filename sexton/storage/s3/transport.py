@@ -94,8 +94,7 @@ class Transport:
 
         Raises:
             ClientError: the store refused the request.
-            BotoCoreError: it was not sent, or not answered.
-            UnreadableReply: the reply has an unusual status.
+            BotoCoreError, UnreadableReply: it was not sent or not answered; the reply has an unusual status.
         """
         values = {_parameter(name): quote(str(value), safe="-_.~") for name, value in options.items()}
         values |= {"list-type": "2", "encoding-type": "url"}
@@ -208,8 +207,7 @@ def _exchange(message: bytes, connection: Any, route: _Route) -> tuple[int, Any,
     """Send a request over a connection, and put it back; return status, headers and body of the reply."""
     is_clean = False
     try:
-        if connection.sock.gettimeout() != route.pool.timeout.read_timeout:
-            connection.sock.settimeout(route.pool.timeout.read_timeout)
+        connection.sock.settimeout(route.pool.timeout.read_timeout)
         with suppress(BrokenPipeError):  # the store may have answered before it had read everything
             connection.sock.sendall(message)
         reply = http.client.HTTPResponse(connection.sock)
