@@ -121,6 +121,17 @@ def test_a_table_of_short_cells_loses_no_character(
     assert all(cell in printed for cell in ("123456789", "abcdefghi", "ABCDEFGHI"))
 
 
+def test_a_row_of_many_cells_is_printed_in_any_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+
+    show_table([f"c{n:02}" for n in range(12)], [[f"v{n:02}" for n in range(12)]])
+
+    assert capsys.readouterr().out.splitlines() == ["v00", *(f"  c{n:02}: v{n:02}" for n in range(1, 12))]
+
+
 def test_a_piped_table_ignores_the_width_of_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

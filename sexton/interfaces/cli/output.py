@@ -140,17 +140,18 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(column), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
     is_terminal = getattr(sys.stdout, "isatty", bool)()  # there is no stdout where the parent process closed it
-    room = (get_terminal_size().columns if is_terminal else PIPED_WIDTH) - GAP * (len(widths) - 1)
+    width = get_terminal_size().columns if is_terminal else PIPED_WIDTH
+    room = width - GAP * (len(widths) - 1)
     if sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) > room:
         for first, *rest in cells:
-            named = zip(columns[1:], rest, strict=True)
-            lines = [first, *(f"  {name}: {cell}" for name, cell in named if cell not in ("", "-"))]
-            say(*(part for line in lines for part in wrap(line, room, subsequent_indent="    ")))
+            others = zip(columns[1:], rest, strict=True)
+            lines = [first, *(f"  {name}: {cell}" for name, cell in others if cell not in ("", "-"))]
+            say(*(part for line in lines for part in wrap(line, width, subsequent_indent="    ")))
         return
     while sum(widths) > room:
         widths[widths.index(max(widths))] -= 1
-    for row in [columns, ["-" * width for width in widths], *cells]:
-        folded = [wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+    for row in [columns, ["-" * each for each in widths], *cells]:
+        folded = [wrap(*cell) for cell in zip(row, widths, strict=True)]
         for line in zip_longest(*folded, fillvalue=""):
             print((" " * GAP).join(map(str.ljust, line, widths)).rstrip())  # noqa: T201 (echo loses what ASCII lacks)
 
