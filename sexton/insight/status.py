@@ -230,21 +230,25 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
 
 
 def _late(i: InstanceStatus) -> Iterator[Blocker]:
-    """Yield that marks have been due for a day, with what keeps them if that is known."""
+    """Yield that marks have been due for a day, though a round has ended since, or while a capped one runs."""
     since = [kind.due_since for kind in i.kinds if kind.due_since is not None and kind.due_since < i.now - DAY_MS]
     if not since:
         return
     name, what, todo = i.instance, quantity(sum(kind.due for kind in i.kinds), "mark"), f"sexton blockers {i.instance}"
     severity, why = Severity.OVERDUE, "due for more than a day"
-    kept = max(i.last.kept.items(), key=itemgetter(1), default=None) if i.last is not None else None
-    if kept is not None:
-        is_wanted = kept[0].reason in (KeepReason.HOLD, KeepReason.PROTECTION)
-        severity = Severity.HALTED if is_wanted else severity
-        why, todo = f"{why}; the last round kept {kept[1]:,}: {kept[0].key}", way_out(kept[0], name) or todo
-    elif i.caps:
-        cap = i.caps[0]
-        severity, why = Severity.HALTED, f"{why}; vault {cap.vault} is capped at {cap.keys_per_second:,} keys/s"
+    if i.running is not None:
+        if not i.caps:
+            return  # it deletes them
+        cap, severity = i.caps[0], Severity.HALTED
+        why = f"{why}; vault {cap.vault} is capped at {cap.keys_per_second:,} keys/s"
         todo = f"sexton vault uncap {name} {cap.vault}"
+    elif i.last is None or i.last_ended is None or i.last_ended <= min(since):
+        return  # if no round begins, it is overdue
+    elif i.last.kept:
+        answer, marks = max(i.last.kept.items(), key=itemgetter(1))
+        if answer.reason in (KeepReason.HOLD, KeepReason.PROTECTION):
+            severity = Severity.HALTED
+        why, todo = f"{why}; the last round kept {marks:,}: {answer.key}", way_out(answer, name) or todo
     yield _row(severity, name, "late", what, todo, why=why, since=min(since))
 
 

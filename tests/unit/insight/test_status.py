@@ -103,10 +103,13 @@ def test_the_sentence_names_the_worst_of_all_problems() -> None:
 
 LATE = (KindStatus(kind="dropped", waiting=5, due=5, due_bytes=0, oldest=0, due_since=NOW - DAY_MS - 1),)
 """Marks that have been due for more than a day."""
+CAP = Cap(instance="shop", vault="disk", keys_per_second=1)
 DUE = "All is well: the next round, of shop, is due at 1970-01-01 00:17:40 UTC"
 SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
     ({}, DUE),
     ({"holds": 2}, f"{DUE}; 2 holds in force"),
+    ({"kinds": LATE}, DUE),  # no round has ended since
+    ({"kinds": LATE, "running": running(leased=True), "last": ended("SUCCEEDED"), "last_ended": NOW}, DUE),
     ({"next_round": NOW}, "All is well: the next round, of shop, runs or is due now"),
     (
         {"mode": "observe", "checked": Checked(lost=3)},
@@ -133,16 +136,16 @@ SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
         "GCs (a migration). Way out: sexton schedules resume",
     ),
     (
-        {"kinds": LATE, "last": ended("SUCCEEDED")},
+        {"kinds": LATE, "last": ended("SUCCEEDED"), "last_ended": NOW},
         "1 thing needs an operator: shop: late: 5 marks (due for more than a day). Way out: sexton blockers shop",
     ),
     (
-        {"kinds": LATE, "last": ended("SUCCEEDED", kept={by_hold(2): 5, by_hold(1): 4})},
+        {"kinds": LATE, "last": ended("SUCCEEDED", kept={by_hold(2): 5, by_hold(1): 4}), "last_ended": NOW},
         "Nothing is wrong, but 1 order blocks deletions: shop: late: 5 marks (due for more than a day; the last round "
         "kept 5: hold 2). Way out: sexton hold release 2",
     ),
     (
-        {"kinds": LATE, "caps": (Cap(instance="shop", vault="disk", keys_per_second=1),)},
+        {"kinds": LATE, "caps": (CAP,), "running": running(leased=True)},
         "Nothing is wrong, but 1 order blocks deletions: shop: late: 5 marks (due for more than a day; vault disk is "
         "capped at 1 keys/s). Way out: sexton vault uncap shop disk",
     ),
