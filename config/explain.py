@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from annotated_types import Ge, Gt, Le
@@ -77,7 +77,7 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
     return list(_walk(settings, "", layers() if sources is None else sources))
 
 
-def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
+def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Sequence[str]) -> str:
     """Return one problem as a sentence. The value of an unknown key is not shown: it may be a secret.
 
     ``sources``: as for ``rows``. ``known_keys``: names that a key may have, to suggest one for a misspelt key.
@@ -98,10 +98,10 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     return f"{key}{value} ({source}) {_fault(problem)}"
 
 
-def _suggestion(path: list[str], known_keys: Collection[str]) -> str:
+def _suggestion(path: list[str], known_keys: Sequence[str]) -> str:
     """Return what to do about an unknown key."""
     for section, _, name in (key.rpartition(".") for key in known_keys if len(path) == 1):
-        if section and path[0] in (name, f"{section}_{name}"):
+        if section.isidentifier() and path[0] in (name, f"{section}_{name}"):
             variable = f"SEXTON_{section.upper()}__{name.upper()}, with two underscores after the section"
             return f"it is {section}.{name}: write {variable}, or {name} below [{section}] in a file."
     similar = difflib.get_close_matches(".".join(path), known_keys, 1)

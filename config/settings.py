@@ -327,10 +327,10 @@ def load(**overrides: str) -> Settings:
         sources = [override_layer, *layers()]
         sections: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
         sections |= {f"kinds.{kind}": KindSection for layer in sources for kind in layer.values.get("kinds", ())}
-        known_keys = set(Settings.model_fields)  # a misspelt key gets a suggestion from all of them
+        known_keys = [*Settings.model_fields]  # a misspelt key gets a suggestion from all of them
         for name, section in sections.items():
             if isinstance(section, type) and issubclass(section, BaseModel):
-                known_keys |= {f"{name}.{key}" for key in section.model_fields}
+                known_keys += [f"{name}.{key}" for key in section.model_fields]
         raise SettingsError(" ".join(sentence(p, sources, known_keys) for p in e.errors())) from None
 
 
