@@ -301,5 +301,10 @@ def compare_peer(
         missing += 1
         if missing <= NAMED_IDS:
             missing_ids.append(record_id)
-    named = {"unknown_ids": tuple(sorted(unknown)[:NAMED_IDS]), "missing_ids": tuple(missing_ids)}
-    return PeerComparison(kind=kind, unknown=len(unknown), missing=missing, **named)
+    return PeerComparison(
+        kind=kind,
+        unknown=len(unknown),
+        unknown_ids=tuple(sorted(unknown)[:NAMED_IDS]),
+        missing=missing,
+        missing_ids=tuple(missing_ids),
+    )

@@ -127,7 +127,7 @@ def remove_instance(db: Database, registry: Registry, keepers: Sequence[Keeper],
 
 
 class FrontEnds:
-    """The front ends that instances were added with, whoever their owner is."""
+    """The front ends that instances were added with, of any owner."""
 
     def __init__(self, registry: Registry, trust: Trust) -> None:
         self._registry, self._trust = registry, trust

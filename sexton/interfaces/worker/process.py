@@ -53,13 +53,11 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             sessions = resources.enter_context(spark_sessions(settings))
             worker = spark_worker(client, settings, db, sessions, sdk)
         else:
-            sdk = SdkMetrics()
+            sdk, live = SdkMetrics(), live_settings(db, settings)
             client = await connect(settings, sdk.runtime)
             await schedules.warn_if_idle(client, settings.require_deployment())
-            await resources.enter_async_context(
-                in_background(schedules.follow_interval(client, db, live_settings(db, settings)))
-            )
-            stores = DeploymentStores(db, live_settings(db, settings).engine_settings())
+            await resources.enter_async_context(in_background(schedules.follow_interval(client, db, live)))
+            stores = DeploymentStores(db, live.engine_settings())
             if settings.notices.url:  # beside the schedule: that it does not tick is one of the problems
                 await resources.enter_async_context(in_background(Notices(stores, settings.notices).post_regularly()))
             if settings.temporal.worker_versioning:

@@ -17,7 +17,7 @@ BY_INSTANCE = "instance_id"
 LARGEST = re.compile(
     r"(_seconds|_seconds_since_[a-z_]+|_ts|_ms|_duration|_per_resource|_in_a_row|_fault|_unapproved_objects|_lag_entries)$"
 )
-"""Names of metrics of which the largest value of all instances counts; others are summed."""
+"""Names of metrics whose largest value stands for all instances; other metrics are summed."""
 
 
 class Series(NamedTuple):
@@ -34,11 +34,11 @@ class Series(NamedTuple):
         labels, values = self.labels, self.samples
         if not per_instance and labels[:1] == [BY_INSTANCE]:
             labels, values = labels[1:], self._of_all_instances()
-        made = self.kind(self.name, self.text, labels=labels)
+        metric = self.kind(self.name, self.text, labels=labels)
         for of_labels, value in values:
             if value is not None:
-                made.add_metric(of_labels, value)
-        return made
+                metric.add_metric(of_labels, value)
+        return metric
 
     def _of_all_instances(self) -> Samples:
         merged: dict[tuple[str, ...], float] = {}
