@@ -65,6 +65,14 @@ class Deployment:
             if instance is None or row.instance in ("", instance)
         ]
 
+    def problems(self) -> "list[Blocker]":
+        """Return what needs an operator, as ``sexton status`` lists it: the worst first, and no orders of theirs."""
+        from sexton.insight.status import log_problems, problems, worst_first
+
+        known = [*self.ignored_settings(), *(row for i in self.status().instances for row in problems(i))]
+        known += log_problems(*self.stores.log_figures())
+        return [row for row in worst_first(known) if not row.severity.is_ordered]
+
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""
         from sexton.insight.status import overview

@@ -145,16 +145,15 @@ T = TypeVar("T", Cap, PlanRow)
 
 
 def overview(
-    db: Database, stores: InsightStores, policy: Policy | Live[Policy] | None, slots: int, only: str | None = None
+    db: Database, stores: InsightStores, policy: Policy | Live[Policy], slots: int, only: str | None = None
 ) -> Overview:
     """Return the status of one instance, or of every one; raise ``UnknownInstance``.
 
-    ``policy``: the settings in force, by which marks are due; None: kinds are not counted, which may take long.
+    ``policy``: the settings in force, by which marks are due.
     ``slots``: how many rounds may run at once. ``only``: the instance; None: every one.
     """
-    live_policy = None if policy is None else Live.of(policy)
-    if live_policy is not None:
-        live_policy()  # read again before the transaction, if it is old
+    live_policy = Live.of(policy)
+    live_policy()  # read again before the transaction, if it is old
     caps = _by_instance(stores.paces.caps(only))
     with db.read() as c:
         rows = read_instances(db, c, only)
@@ -163,7 +162,7 @@ def overview(
         now = rows[0].now if rows else 0
         halted, work = halt_by_instance(stores.operators.controls.all_in(c), now), read_work(db, c)
         approvals = _by_instance(stores.approvals.waiting(c, only))
-        policies = {row.id: rules.for_owner(live_policy(row.id), row.owner) for row in rows} if live_policy else {}
+        policies = {row.id: rules.for_owner(live_policy(row.id), row.owner) for row in rows}
         kinds, more_kinds = kind_statuses(db, c, policies, now)
         everyone = rows
         if only is not None and stores.schedule.overdue(rows, 1, now):  # others may wait for the same slots

@@ -16,7 +16,6 @@ from sqlalchemy import Row, and_, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import OperationalError
 
-from config.sections import NoticesSection
 from sexton.database.engine import AWAY, first_line, is_locked, now_once
 from sexton.kernel.errors import missing_extra
 from sexton.kernel.printable import printable
@@ -27,7 +26,7 @@ from sexton.marks.kept import Blocker, Severity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sexton.runtime.stores import DeploymentStores
+    from sexton.deployment import Deployment
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 30.0
@@ -48,11 +47,9 @@ MOST_TEXT = 1_000
 class Notices:
     """Compares the problems with the rows of ``notice``, and posts what the webhook does not know."""
 
-    def __init__(
-        self, stores: "DeploymentStores", settings: NoticesSection, attempt_seconds: float = ATTEMPT_SECONDS
-    ) -> None:
-        self._stores, self._settings, self._attempt_seconds = stores, settings, attempt_seconds
-        self._db, self._t = stores.db, stores.db.t.notice
+    def __init__(self, service: "Deployment", attempt_seconds: float = ATTEMPT_SECONDS) -> None:
+        self._service, self._settings, self._attempt_seconds = service, service.settings.notices, attempt_seconds
+        self._db, self._t = service.db, service.db.t.notice
         self._fails = False
 
     async def post_regularly(self) -> None:
@@ -72,7 +69,7 @@ class Notices:
             with self._db.write() as turn:
                 # No advisory lock, because each role of the database could take that. Rows can be written under this.
                 turn.exec_driver_sql(f"LOCK TABLE {self._t.fullname} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT")
-                self.store(self._stores.problems())
+                self.store(self._service.problems())
                 until = time.monotonic() + MOST_SECONDS
                 # Read under the lock: where its connection is lost, another worker may post, and this one ends.
                 while (row := turn.execute(self._due()).first()) is not None and time.monotonic() < until:
@@ -132,7 +129,7 @@ class Notices:
     def body(self, row: Row[Any]) -> bytes:
         """Return the JSON of a notice. In ``text`` the characters that Slack interprets are escaped."""
         problem, is_gone = Blocker(severity=Severity(row.severity), **row.problem), row.gone_at is not None
-        deployment = self._stores.settings.deployment
+        deployment = self._service.settings.deployment
         text = f"{deployment} {'no longer needs' if is_gone else 'needs'} an operator: {problem}"[:MOST_TEXT]
         if problem.way_out and not is_gone:
             text += f". Way out: {problem.way_out[:MOST_TEXT]}"
@@ -151,7 +148,8 @@ class Notices:
         """Send one request; return why it was not accepted, without its URL, which is a secret. Empty: it was."""
         import httpx
 
-        seconds, trust, host = self._attempt_seconds, self._stores.settings.trust, urlsplit(self._settings.url).hostname
+        seconds, host = self._attempt_seconds, urlsplit(self._settings.url).hostname
+        trust = self._service.settings.trust()
         try:
             trust.check(self._settings.url)
             url, headers = httpx.URL(self._settings.url), {"Content-Type": "application/json"}

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.status import InsightStores
-    from sexton.marks.kept import Blocker
     from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.store import TokenStore
     from sexton.operators.call_log import CallStore
@@ -274,14 +273,6 @@ class DeploymentStores:
         settings = self.settings.in_force().wal
         with self.db.read() as c:
             return wal_figures(self.db, c, settings), count_logs(self.db, c)
-
-    def problems(self) -> "list[Blocker]":
-        """Return what needs an operator in all instances, topics and binlogs, the worst first; no orders of theirs."""
-        from sexton.insight.status import log_problems, overview, problems, worst_first
-
-        instances = overview(self.db, self.insight, None, self.settings.rounds_at_once).instances
-        known = [row for i in instances for row in problems(i)] + [*log_problems(*self.log_figures())]
-        return [row for row in worst_first(known) if not row.severity.is_ordered]
 
     @cached_property
     def workers(self) -> "WorkerStore":

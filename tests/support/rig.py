@@ -11,11 +11,12 @@ from typing import Any
 
 from sqlalchemy import func, insert, select, text, update
 
-from config.settings import EngineSettings
+from config.settings import EngineSettings, Settings
 from sexton import contract
 from sexton.check.model import CheckReport, CheckRequest, CheckSettings, Compare, ConcludeOrder
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.deployment import Deployment
 from sexton.operators.registry.add_remove import add_vault
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import Owner
@@ -312,6 +313,11 @@ class Rig:
 def stores_of(db: Database) -> DeploymentStores:
     """Return the stores of the rig's deployment over a database, as commands and workers build them."""
     return DeploymentStores(db, EngineSettings(DEPLOYMENT))
+
+
+def service_of(db: Database, **settings: Any) -> Deployment:
+    """Return the rig's deployment over a database, with settings of this process."""
+    return Deployment(Settings(deployment=DEPLOYMENT, **settings), db)
 
 
 def open_database(url: str, live_url: str = "") -> Database:

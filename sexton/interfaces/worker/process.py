@@ -11,13 +11,13 @@ from config.settings import load
 from config.sources import load_home_env
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.deployment import Deployment
 from sexton.interfaces.worker.control import build, build_backend
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
 from sexton.kernel.process import in_background, search_cycles_rarely
 from sexton.replication.agent import serving
 from sexton.runtime.notices import Notices
-from sexton.runtime.stores import DeploymentStores, live_settings
 from sexton.runtime.temporal import schedules, versions
 from sexton.runtime.temporal.client import connect, connection
 from sexton.runtime.temporal.observing import SdkMetrics, reached, runtime
@@ -53,17 +53,16 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             sessions = resources.enter_context(spark_sessions(settings))
             worker = spark_worker(client, settings, db, sessions, sdk)
         else:
-            sdk, live = SdkMetrics(), live_settings(db, settings)
+            sdk, service = SdkMetrics(), Deployment(settings, db)
             client = await connect(settings, sdk.runtime)
             await schedules.warn_if_idle(client, settings.require_deployment())
-            await resources.enter_async_context(in_background(schedules.follow_interval(client, db, live)))
-            stores = DeploymentStores(db, live.engine_settings())
+            await resources.enter_async_context(in_background(schedules.follow_interval(client, db, service.live)))
             if settings.notices.url:  # beside the schedule: that it does not tick is one of the problems
-                await resources.enter_async_context(in_background(Notices(stores, settings.notices).post_regularly()))
+                await resources.enter_async_context(in_background(Notices(service).post_regularly()))
             if settings.temporal.worker_versioning:
                 await resources.enter_async_context(in_background(versions.promote_first(client, settings)))
             metrics = await resources.enter_async_context(await build(client, settings, db, sdk))
-            worker = reporting(stores.workers, role, settings, metrics, state=partial(reached, client))
+            worker = reporting(service.stores.workers, role, settings, metrics, state=partial(reached, client))
         async with worker:
             search_cycles_rarely()
             logging.info(

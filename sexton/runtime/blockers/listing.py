@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.check.model import Run, RunState
-from sexton.insight.status import overview, problems, worst_first
+from sexton.insight.status import problems, worst_first
 from sexton.insight.views import ALL_INSTANCES, PAUSED
 from sexton.insight.wording import quantity
 from sexton.marks.kept import FAULTS, LISTED_AS_OF_NOW, Blocker, KeepReason, Kept, Severity, describe, way_out
@@ -45,8 +45,7 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     """
     from sexton.runtime.temporal.waiting import temporal_blockers  # Temporal's client takes half a second
 
-    stores, slots = service.stores, service.settings.recycle.recycle_concurrency
-    known = overview(service.db, stores.insight, None, slots, instance).instances
+    known = service.status(instance).instances
     from_temporal = temporal_blockers(service)
     rows = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
     if from_temporal is not None:  # it knows better which workers poll

@@ -9,7 +9,7 @@ from sexton.contract import NewMark
 from sexton.insight.status import overview
 from sexton.interfaces.cli.doctor.stored import examine_work
 from tests.integration.check.conftest import Owned, file_keys
-from tests.support.rig import DAY, stores_of
+from tests.support.rig import DAY, service_of, stores_of
 from tests.support.transactions import owner_write
 
 
@@ -118,7 +118,7 @@ def test_n3_report_status_doctor_and_metrics_say_what_is_unseen(shown: Owned) ->
     stores = stores_of(shown.db)
     figures = stores.figures(shown.policy, (3_600, 1_800, 313)).read()
     status = overview(shown.db, stores.insight, shown.policy, 1)
-    doctor = {finding.about: finding for finding in examine_work(stores)}
+    doctor = {finding.about: finding for finding in examine_work(service_of(shown.db))}
 
     assert report.found == {}
     assert report.run.evidence is not None

@@ -20,15 +20,17 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.settings import SettingStore
+from sexton.recycle.model import RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.sql.measure import MOST_KINDS
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
 from tests.integration.insight.conftest import FILES
 from tests.integration.recycle.pipeline.attempts import adopt_order
 from tests.servers.postgres import new_database, shared
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
 from tests.support.problems import FINE, PROBLEMS, add_problems
-from tests.support.rig import DAY, Rig, stores_of
+from tests.support.rig import DAY, Rig, service_of, stores_of
 
 INSTANCES = 20
 MOST_STATEMENTS = 15
@@ -179,7 +181,7 @@ def test_status_blockers_and_doctor_agree_about_problems(
     status = json.loads(run(rig, capsys, "status", "--json").out)
     printed = run(rig, capsys, "status").out
     blockers = json.loads(run(rig, capsys, "blockers", "--json").out)["items"]
-    findings = {finding.about: finding for finding in examine_work(stores_of(rig.db))}
+    findings = {finding.about: finding for finding in examine_work(service_of(rig.db))}
     of_one = {name: run(rig, capsys, "status", name).out.partition("\n")[0] for name in ("shop", "stopped", "paused")}
 
     assert status["sentence"] == (
@@ -204,6 +206,31 @@ def cut_off(rig: Rig, point: str, times: int = 1) -> None:
     """Run a round whose worker dies at a point."""
     with pytest.raises(Crash), installed(crash_at(point, times)):
         rig.round()
+
+
+def test_late_marks_and_ignored_settings_are_in_each_list(
+    worker: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.runtime.temporal.waiting.PATIENCE_SECONDS", 0.0)
+    worker.later(2 * DAY)
+    WorkerStore(worker.db).report(WorkerPresence(worker="w", role="control"))
+    worker.set_year_ahead("instance", "turn_at")
+    report = RoundReport(round=1, instance="shop", state="SUCCEEDED").model_dump(mode="json")
+    ended = {"started_at": worker.now(), "ended_at": worker.now(), "report": report}
+    worker.insert("round", instance="shop", run_id="1", state="SUCCEEDED", **ended)
+    SettingStore(worker.db).put("recycle.retention_seconds", "7")
+
+    sentence = json.loads(run(worker, capsys, "status", "--json").out)["sentence"]
+    blockers = json.loads(run(worker, capsys, "blockers", "--json").out)["items"]
+    findings = {finding.about: finding.detail for finding in examine_work(service_of(worker.db))}
+    notices = service_of(worker.db).problems()
+
+    assert [row.held_by for row in notices] == ["ignored setting", "late"]
+    assert sentence.startswith(f"2 things need an operator, the worst first: {notices[0]}")
+    assert [row["held_by"] for row in blockers if row["held_by"] in ("ignored setting", "late")] == [
+        row.held_by for row in notices
+    ]
+    assert str(notices[1]) in findings["rounds"]
 
 
 def test_counts_move_with_each_page(worker: Rig) -> None:

@@ -22,7 +22,7 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_reading, owner
 from tests.integration.owners.views import COLUMNS, execute
 from tests.support.kept import kept_texts
-from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
+from tests.support.rig import INTERVAL, Rig, listing, put, service_of, stores_of
 
 ENDLESS = "'file'::text AS kind, g::text AS id, 'disk'::text AS vault, 'k'::text AS key FROM generate_series(1, 1e15) g"
 SILENT_SECONDS = owner.SILENT_SECONDS
@@ -65,7 +65,7 @@ def endless(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def live_objects(shop: Rig) -> DoctorFinding:
-    (finding,) = [found for found in examine_work(stores_of(shop.db)) if found.about == "live objects"]
+    (finding,) = [found for found in examine_work(service_of(shop.db)) if found.about == "live objects"]
     return finding
 
 

@@ -7,31 +7,27 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from config.sections import NoticesSection
-from config.settings import Settings
 from sexton.client import SIGNATURE_HEADER, is_signed
 from sexton.contract import NewMark
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.stored import examine_notices
 from sexton.kernel.process import in_background
-from sexton.kernel.trust import STRICT, Trust
 from sexton.marks.kept import by_owner_silence
 from sexton.recycle.model import RoundReport
 from sexton.runtime import notices as module
 from sexton.runtime.notices import Notices
-from sexton.runtime.stores import DeploymentStores
 from tests.servers.certificate import certificate
 from tests.servers.http import Asked, answering
 from tests.support.command import run
 from tests.support.eventually import PATIENCE_SECONDS, eventually, eventually_async
 from tests.support.problems import PROBLEMS, add_problems
-from tests.support.rig import DEPLOYMENT, Rig, stores_of
+from tests.support.rig import DEPLOYMENT, Rig, service_of
 
 SECRET, PATH = "s3cr3t-" * 6, "/services/T0/B0?room=1"
 HOUR = 3_601
@@ -85,12 +81,9 @@ def webhook() -> Iterator[Webhook]:
         yield hook
 
 
-def notices(
-    rig: Rig, url: str, *, secret: str = "", trust: Trust = STRICT, seconds: float = PATIENCE_SECONDS
-) -> Notices:
+def notices(rig: Rig, url: str, *, secret: str = "", seconds: float = PATIENCE_SECONDS, **settings: Any) -> Notices:
     """Return what a worker of the rig's deployment posts with."""
-    settings = replace(rig.all_stores.settings, trust=trust)
-    return Notices(DeploymentStores(rig.db, settings), NoticesSection(url=url, secret=secret), seconds)
+    return Notices(service_of(rig.db, notices={"url": url, "secret": secret}, **settings), seconds)
 
 
 def quarantine(rig: Rig, name: str = "q", reason: str | None = "BAD_KEY") -> None:
@@ -102,7 +95,7 @@ def quarantine(rig: Rig, name: str = "q", reason: str | None = "BAD_KEY") -> Non
 
 def finding(rig: Rig, url: str = "") -> DoctorFinding | None:
     """Return what the doctor finds about notices."""
-    return next(examine_notices(stores_of(rig.db), Settings(notices={"url": url})), None)
+    return next(examine_notices(service_of(rig.db, notices={"url": url})), None)
 
 
 def test_webhook_gets_each_problem_of_status_once(
@@ -234,11 +227,10 @@ def test_two_workers_post_each_problem_once(quiet: Rig) -> None:
 
 KILLED = """
 import sys
-from config.sections import NoticesSection
 from sexton.runtime.notices import Notices
-from tests.support.rig import open_database, stores_of
+from tests.support.rig import open_database, service_of
 
-Notices(stores_of(open_database(sys.argv[1])), NoticesSection(url=sys.argv[2]), 1e6).run()
+Notices(service_of(open_database(sys.argv[1]), notices={"url": sys.argv[2]}), 1e6).run()
 """
 
 
@@ -355,7 +347,7 @@ def test_a_private_authority_is_trusted_if_it_is_set(quiet: Rig, tmp_path: Path)
     with answering(hook.answer, files) as url:
         notices(quiet, url).run()
         (refused,) = quiet.rows("notice")
-        notices(quiet, url, trust=Trust(ca_certs=str(files.authority))).run()
+        notices(quiet, url, ca_certs=str(files.authority)).run()
 
     assert "CERTIFICATE_VERIFY_FAILED" in refused.error
     assert hook.new() == [("shop", "quarantined: BAD_KEY", "appeared")]
@@ -364,8 +356,8 @@ def test_a_private_authority_is_trusted_if_it_is_set(quiet: Rig, tmp_path: Path)
 def test_plain_http_to_another_machine_needs_a_permission(quiet: Rig) -> None:
     quarantine(quiet)
     errors = []
-    for trust in (STRICT, Trust(insecure_http=True)):
-        notices(quiet, "http://webhook.invalid/T0/B0", trust=trust).run()
+    for insecure_http in (False, True):
+        notices(quiet, "http://webhook.invalid/T0/B0", insecure_http=insecure_http).run()
         errors += [row.error for row in quiet.rows("notice")]
 
     assert errors[0].startswith("http://webhook.invalid is not encrypted: use an https URL")

@@ -65,9 +65,9 @@ def test_status_knows_whether_a_worker_reaches_temporal(rig: Rig, workers: Worke
     rig.instance()
     workers.report(worker("a").model_copy(update={"reaches_temporal": False}))
     workers.report(spark("b"))
-    alone = overview(rig.db, rig.all_stores.insight, None, 1).instances[0]
+    alone = overview(rig.db, rig.all_stores.insight, rig.policy, 1).instances[0]
     workers.report(worker("c"))
-    beside = overview(rig.db, rig.all_stores.insight, None, 1).instances[0]
+    beside = overview(rig.db, rig.all_stores.insight, rig.policy, 1).instances[0]
 
     assert (alone.has_worker, alone.has_temporal, beside.has_temporal) == (True, False, True)
 

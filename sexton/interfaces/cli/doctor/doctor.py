@@ -82,12 +82,12 @@ def examine() -> Iterator[DoctorFinding]:
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.database.engine import Database
-    from sexton.runtime.stores import DeploymentStores, live_settings
+    from sexton.deployment import Deployment
     from sexton.runtime.worker_rows import own_settings
 
     with closing(Database.open(settings.database_url, live_url=settings.live_database_url)) as db:
-        live = live_settings(db, settings)
-        stores = DeploymentStores(db, live.engine_settings())
+        service = Deployment(settings, db)
+        live, stores = service.live, service.stores
         workers, instances = stores.workers.present(), stores.registry.instances()
         yield from surroundings.examine_issuer(settings)
         yield from examine_settings(live)
@@ -97,10 +97,10 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
         yield examine_roles(stores)
         yield from examine_tokens(stores)
         yield examine_spark(stores, live.current())
-        yield from examine_work(stores)
+        yield from examine_work(service)
         yield from examine_wal(stores)
         yield from examine_binlogs(stores)
-        yield from examine_notices(stores, settings)
+        yield from examine_notices(service)
 
 
 COMMANDS = {"doctor": doctor}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from config.live import LiveSettings
     from config.settings import Settings
     from sexton.database.roles import SchemaAccess
+    from sexton.deployment import Deployment
     from sexton.runtime.stores import DeploymentStores
     from sexton.runtime.worker_rows import WorkerPresence
 
@@ -147,13 +148,14 @@ def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFin
     return DoctorFinding("OK", "spark", f"no worker: checks and deletions of more than {threshold} take longer")
 
 
-def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
+def examine_work(service: "Deployment") -> Iterator[DoctorFinding]:
     """Yield findings about vaults, the log of deletions, the problems of all instances, live objects and checks."""
-    from sexton.insight.status import overview, problems, worst_first
+    from sexton.insight.status import problems, worst_first
     from sexton.marks.kept import Severity
     from sexton.storage.port import VaultFault
 
-    unproved, vaults = list[Problem](), stores.registry.vaults()
+    stores, unproved = service.stores, list[Problem]()
+    vaults = stores.registry.vaults()
     for spec in vaults:
         try:
             stores.vaults.get(spec.instance, spec.name)
@@ -162,7 +164,7 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     fine = f"{len(vaults)}, each proved to belong to this deployment" if vaults else "none registered"
     yield judged("vaults", unproved, fine, "see: sexton vault list")
     yield _deletion_log(stores)
-    instances = overview(stores.db, stores.insight, None, stores.settings.rounds_at_once).instances
+    instances = service.status().instances
     known = worst_first(row for status in instances for row in problems(status))
     was_applied = stores.db.noted_schedule()  # before that, rounds begin by hand
     for severity, about, fine in (
@@ -190,14 +192,14 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     yield judged("checks", unchecked, fine, "sexton check run INSTANCE; sexton check list")
 
 
-def examine_notices(stores: "DeploymentStores", settings: "Settings") -> Iterator[DoctorFinding]:
+def examine_notices(service: "Deployment") -> Iterator[DoctorFinding]:
     """Yield whether the webhook accepts notices; none where no worker posts any."""
     from sexton.runtime.notices import Notices
 
-    if failure := Notices(stores, settings.notices).failure():
+    if failure := Notices(service).failure():
         todo = "repair the receiver, or correct [notices] on every worker and restart; notices are repeated until then"
         yield DoctorFinding("WARN", "notices", failure, todo)
-    elif settings.notices.url:
+    elif service.settings.notices.url:
         yield DoctorFinding("OK", "notices", "none waits for the webhook to accept it")
 
 

@@ -26,7 +26,7 @@ def due(rig: Rig, at_once: int = 16) -> list[str]:
 
 
 def overdue(rig: Rig, at_once: int = 16, only: str | None = None) -> dict[str, int]:
-    statuses = overview(rig.db, stores_of(rig.db).insight, None, at_once, only).instances
+    statuses = overview(rig.db, stores_of(rig.db).insight, rig.policy, at_once, only).instances
     return {status.instance: status.overdue_since for status in statuses if status.overdue_since is not None}
 
 
