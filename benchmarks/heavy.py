@@ -85,7 +85,7 @@ def scale(sizes: Sequence[int] = SIZES, on_spark: Sequence[int] = ON_SPARK) -> R
         for name, its in zip(BOTH, (sizes, on_spark), strict=True):
             for objects in its:
                 with stub() as endpoint:
-                    database = cluster.new_database()
+                    database = cluster.new_database(contenders.DEPLOYMENT)
                     contenders.prepare(database, endpoint, objects // KEYS_A_MARK)
                     with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as c:
                         c.execute("CREATE EXTENSION pg_stat_statements")

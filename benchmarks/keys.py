@@ -78,7 +78,7 @@ class _Cost(NamedTuple):
 
 def _cost(cluster: Cluster, objects: int, keys: int, statistics_taken: str) -> _Cost:
     """Return the cost of one round over marks of so many keys."""
-    database = cluster.new_database()
+    database = cluster.new_database(contenders.DEPLOYMENT)
     try:
         with stub() as endpoint:
             contenders.prepare(database, endpoint, 0)

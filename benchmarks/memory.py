@@ -62,7 +62,7 @@ def run(marks: int = MARKS) -> Result:
 
 def _watch(cluster: Cluster, name: str, marks: int) -> tuple[Growth, float]:
     """Let one contender delete, and watch its processes; return their growth and the seconds."""
-    database = cluster.new_database()
+    database = cluster.new_database(contenders.DEPLOYMENT)
     try:
         with stub() as endpoint:
             contenders.prepare(database, endpoint, 0)

@@ -42,7 +42,7 @@ def run(marks: int = MARKS) -> Result:
     log_in()
     cluster = Cluster()
     try:
-        database = cluster.new_database()
+        database = cluster.new_database(contenders.DEPLOYMENT)
         with stub() as endpoint:
             contenders.prepare(database, endpoint, 0)
             mark_by_sql(database, marks)

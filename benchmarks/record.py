@@ -80,7 +80,7 @@ def run(rows: int = ROWS) -> Result:
     log_in()
     cluster = Cluster()
     try:
-        database = cluster.new_database()
+        database = cluster.new_database(contenders.DEPLOYMENT)
         with served("benchmarks.record", rows) as endpoint, scratch() as place:
             contenders.prepare(database, endpoint, 0)
             _write_records(database, rows)

@@ -88,7 +88,7 @@ def _measure(cluster: Cluster, case: Case, pairs: int) -> dict[int, list[float]]
 
 async def _round(cluster: Cluster, case: Case, shards: int) -> float:
     """Return the seconds of one round, from its start until its report."""
-    database = cluster.new_database()
+    database = cluster.new_database(contenders.DEPLOYMENT)
     environment = await start_local()
     try:
         with stub(case.delay_seconds) as endpoint:
