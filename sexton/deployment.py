@@ -7,6 +7,7 @@ import what they need themselves.
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from config.settings import Settings
@@ -65,11 +66,30 @@ class Deployment:
             if instance is None or row.instance in ("", instance)
         ]
 
+    def ended_tokens(self) -> "list[Blocker]":
+        """Return the tokens that ended while programs used them, as problems: what they renew or report now ends."""
+        from sexton.insight.views import ALL_INSTANCES
+        from sexton.marks.kept import Blocker, Severity
+
+        return [
+            Blocker(
+                severity=Severity.FAULT,
+                instance=ALL_INSTANCES,
+                held_by="ended token",
+                what=f"token {token.id} ({token.scope})",
+                since=token.expires_at,
+                why="programs that use it are refused",
+                way_out=f"sexton token create --scope {quote(str(token.scope))}, then: sexton token revoke {token.id}",
+            )
+            for token in self.stores.tokens.ended()
+        ]
+
     def problems(self) -> "list[Blocker]":
         """Return what needs an operator, as ``sexton status`` lists it: the worst first, and no orders of theirs."""
         from sexton.insight.status import log_problems, problems, worst_first
 
-        known = [*self.ignored_settings(), *(row for i in self.status().instances for row in problems(i))]
+        known = [*self.ignored_settings(), *self.ended_tokens()]
+        known += [row for i in self.status().instances for row in problems(i)]
         known += log_problems(*self.stores.log_figures())
         return [row for row in worst_first(known) if not row.severity.is_ordered]
 

@@ -79,6 +79,14 @@ def is_open(
     return and_(*conditions)
 
 
+def recount(db: Database, c: Connection, instance: str) -> None:
+    """Store the counts of open findings, which an operator's decision has changed, with the last check that ended."""
+    run = db.t.check_run
+    ended = select(func.max(run.c.id)).where(run.c.instance == instance, run.c.open_counts.is_not(None))
+    counts = {type_: [n, confirmed] for type_, n, confirmed in open_counts(db, c, instance)}
+    c.execute(update(run).where(run.c.id == ended.scalar_subquery()).values(open_counts=counts))
+
+
 def open_counts(db: Database, c: Connection, instance: str) -> list[tuple[str, int, int]]:
     """Return (type, open findings, confirmed ones among them), by type."""
     t = db.t.finding

@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, insert, lite
 from sexton.check.model import Finding, FindingState, FindingType, RepairResult, Run, RunState
 from sexton.check.object_lookup import existing, keys_by_vault
 from sexton.check.policy import FRESH_MS, repairable
+from sexton.check.sql.findings import recount
 from sexton.check.sql.live_side import QUARANTINED, WAITING, is_in
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
@@ -107,6 +108,7 @@ class Repairs:
                 with self._db.write() as c:
                     is_open = and_(t.c.state == FindingState.OPEN, restored)
                     c.execute(update(t).where(is_open).values(state=FindingState.REPAIRED))
+                    recount(self._db, c, instance)
         return total
 
     def _trusted_run(self, instance: str) -> Run:
@@ -168,6 +170,7 @@ class Repairs:
                 )
             if rows:
                 c.execute(insert(mark), rows)
+                recount(self._db, c, instance)
             return len(rows)
 
 

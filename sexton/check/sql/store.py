@@ -33,6 +33,7 @@ from sexton.check.sql.findings import (
     is_open,
     open_counts,
     previous_run,
+    recount,
     store_seen,
 )
 from sexton.database.contract_errors import check_text
@@ -251,11 +252,8 @@ class CheckStore:
             is_open = and_(t.c.id == finding, t.c.state.in_((FindingState.OPEN, FindingState.ACCEPTED)))
             values = {"state": FindingState.ACCEPTED, "accepted_by": f"{by}: {why}"}
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
-            if row is not None:  # what status says of the last check
-                run = self._db.t.check_run
-                ended = select(func.max(run.c.id)).where(run.c.instance == row.instance, run.c.open_counts.is_not(None))
-                counts = {type_: [n, confirmed] for type_, n, confirmed in open_counts(self._db, c, row.instance)}
-                c.execute(update(run).where(run.c.id == ended.scalar_subquery()).values(open_counts=counts))
+            if row is not None:
+                recount(self._db, c, row.instance)
         if row is None:
             raise UnknownFinding(f"there is no open finding {finding}; see: sexton check findings")
         return Finding(**row._mapping)

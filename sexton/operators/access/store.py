@@ -98,6 +98,14 @@ class TokenStore:
             query = select(t).where(is_expiring(self._db))
             return [_token(row) for row in c.execute(query.order_by(t.c.expires_at, t.c.id))]
 
+    def ended(self) -> Sequence[Token]:
+        """Return the tokens that ended within two weeks, in use until then, and that nobody has revoked since."""
+        t = self._db.t.token
+        was_used = and_(t.c.last_used_at >= now_once(-USED_LATELY_MS), t.c.revoked_at.is_(None))
+        with self._db.read() as c:
+            query = select(t).where(was_used, t.c.expires_at <= now_once())
+            return [_token(row) for row in c.execute(query.order_by(t.c.expires_at, t.c.id))]
+
     def revoke(self, id_: str, by: str) -> Token:
         """Revoke a token at once; repeating it changes nothing. Raise ``UnknownToken`` if there is none."""
         t = self._db.t.token

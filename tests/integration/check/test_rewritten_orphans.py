@@ -12,7 +12,9 @@ from sexton.kernel.crash_points import installed
 from sexton.marks.kept import by_load
 from sexton.marks.model import Reason
 from tests.integration.check.conftest import PATTERN, Owned, file_keys, live_view
+from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.s3 import RunningS3
+from tests.support.command import run
 from tests.support.eventually import eventually
 from tests.support.places import Bucket
 from tests.support.rig import DAY, put
@@ -121,3 +123,26 @@ def test_an_orphan_waits_only_for_a_load_that_may_write_it(owned: Owned) -> None
     assert (report.deleted, report.kept) == (1, {by_load("a"): 1})
     assert [(owned.root / key).exists() for key in (waiting, free)] == [True, False]
     assert owned.count("mark", kind="orphan") == 0
+
+
+def test_status_knows_what_was_repaired(
+    database_url: str, s3_server: RunningS3, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes by the last check, whose counts an operator's repair changes at once."""
+    owned = Owned(database_url, endpoint_url=s3_server.endpoint_url)
+    place = Bucket(s3_server.client(), s3_server.endpoint_url, bucket)
+    set_versioning(place, "Enabled")
+    with live_view(owned):
+        in_bucket(owned, s3_server, bucket)
+        place.client.delete_object(Bucket=bucket, Key=LIVE[0])
+        check_twice(owned)
+        before = run(owned, capsys, "status", "shop").out.partition("\n")[0]
+        repaired = owned.repairs.lost("shop"), owned.repairs.orphans("shop")
+        after = run(owned, capsys, "status", "shop").out.partition("\n")[0]
+        counts = owned.rows("check_run")[-1].open_counts
+    owned.db.close()
+
+    assert "shop: LOST: 1 object, confirmed" in before
+    assert [(result.shown, result.marked) for result in repaired] == [(1, 0), (0, len(KEYS))]
+    assert "LOST" not in after
+    assert counts == {}

@@ -95,7 +95,7 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
         in_database = frozenset(row.key for row in live.rows() if not row.instance)
         yield from examine_workers(workers, own_settings(settings), in_database)
         yield examine_roles(stores)
-        yield from examine_tokens(stores)
+        yield from examine_tokens(service)
         yield examine_spark(stores, live.current())
         yield from examine_work(service)
         yield from examine_wal(stores)

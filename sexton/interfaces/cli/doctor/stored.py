@@ -131,8 +131,11 @@ def access_problems(access: "SchemaAccess") -> dict[str, str]:
     return {detail: todo for is_so, detail, todo in rows if is_so}
 
 
-def examine_tokens(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield a warning about tokens that a program used lately and that end within two weeks; none if there are none."""
+def examine_tokens(service: "Deployment") -> Iterator[DoctorFinding]:
+    """Yield a warning about tokens that a program used lately and that end within two weeks, or ended; else none."""
+    stores = service.stores
+    if ended := service.ended_tokens():
+        yield judged("ended tokens", [Problem("FAIL", str(row)) for row in ended], "", ended[0].way_out)
     if tokens := stores.tokens.expiring():
         todo = "renew those still needed: sexton token renew TOKEN; or create others: sexton token create"
         ends = (f"token {token.id} ({token.scope}) is in use and ends {utc(token.expires_at)}" for token in tokens)

@@ -40,6 +40,7 @@ def overview(visit: CurrentVisit) -> Response:
     figures = [answer_or_none(question) for question in logs]
     rows = [row for of in (*known.values(), *(log_problems(*f) for f in figures if f is not None)) for row in of]
     rows += service.ignored_settings(only) if sees_logs or only is not None else []
+    rows += service.ended_tokens() if sees_logs and visit.caller.permits(Grant.ADMIN, EVERY_INSTANCE) else []
     listed: BlockerList | None = answer_or_none(blockers)
     if not sees_logs and listed is not None:  # those of its own topics and binlogs
         rows += [b for b in listed.logs if b.instance in names]

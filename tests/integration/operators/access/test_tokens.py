@@ -2,11 +2,13 @@
 
 import pytest
 
+from sexton.interfaces.cli.doctor.stored import examine_tokens
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.model import Forbidden, Grant, Token, Unauthenticated, UnknownToken
 from sexton.operators.access.store import TokenStore
-from tests.support.rig import DAY, Rig
+from tests.support.command import run
+from tests.support.rig import DAY, Rig, service_of
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_renewed_token_keeps_its_secret_unless_it_has_ended(rig: Rig, tokens: To
         tokens.renew("0" * 12, 90)
 
 
-def test_token_in_use_that_ends_soon_is_named(rig: Rig, tokens: TokenStore) -> None:
+def test_token_in_use_that_ends_soon_is_named(rig: Rig, tokens: TokenStore, capsys: pytest.CaptureFixture[str]) -> None:
     used, unused, lasting, revoked = (create(tokens, days)[0] for days in (10, 10, 60, 10))
     for token in (used, lasting, revoked):
         tokens.record_use(token)
@@ -109,6 +111,14 @@ def test_token_in_use_that_ends_soon_is_named(rig: Rig, tokens: TokenStore) -> N
     assert [t.id for t in tokens.expiring()] == [used.id]
     rig.later(11 * DAY)
     assert [t.id for t in tokens.expiring()] == []  # the first one has ended
+    assert [t.id for t in tokens.ended()] == [used.id]
+    problem = service_of(rig.db).problems()[0]
+    assert (problem.held_by, problem.what) == ("ended token", f"token {used.id} (read)")
+    sentence = run(rig, capsys, "status").out.partition("\n")[0]
+    assert sentence.endswith(f"Way out: sexton token create --scope read, then: sexton token revoke {used.id}")
+    assert "are refused" in {f.about: f.detail for f in examine_tokens(service_of(rig.db))}["ended tokens"]
+    tokens.revoke(used.id, "test")
+    assert tokens.ended() == []
     rig.later(36 * DAY)
     assert [t.id for t in tokens.expiring()] == []  # 13 days left, and not used since 47
     tokens.record_use(lasting)
