@@ -3,7 +3,7 @@
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
@@ -228,12 +228,19 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
     yield from rows or _late(i)
 
 
+ORDERED = (KeepReason.HOLD, KeepReason.PROTECTION)
+"""Why marks are kept that somebody wants to be kept."""
+
+
 def _late(i: InstanceStatus) -> Iterator[Blocker]:
     """Yield that marks have been due for a day, though a round has ended since, or while a capped one runs."""
     since = [kind.due_since for kind in i.kinds if kind.due_since is not None and kind.due_since < i.now - DAY_MS]
+    marks = sum(kind.due for kind in i.kinds)
+    if i.running is not None and i.running.since < i.now - DAY_MS:  # what it has claimed is not counted as due
+        since, marks = [*since, i.running.since], marks + i.claimed
     if not since:
         return
-    name, what, todo = i.instance, quantity(sum(kind.due for kind in i.kinds), "mark"), f"sexton blockers {i.instance}"
+    name, what, todo = i.instance, quantity(marks, "mark"), f"sexton blockers {i.instance}"
     severity, why = Severity.OVERDUE, "due for more than a day"
     if i.running is not None:
         if not i.caps:
@@ -244,10 +251,12 @@ def _late(i: InstanceStatus) -> Iterator[Blocker]:
     elif i.last is None or i.last_ended is None or i.last_ended <= min(since):
         return  # if no round begins, it is overdue
     elif i.last.kept:
-        answer, marks = max(i.last.kept.items(), key=itemgetter(1))
-        if answer.reason in (KeepReason.HOLD, KeepReason.PROTECTION):
-            severity = Severity.HALTED
-        why, todo = f"{why}; the last round kept {marks:,}: {answer.key}", way_out(answer, name) or todo
+        # What no operator has ordered is named first, however few they are.
+        counts = i.last.kept
+        answer = max(counts, key=lambda kept: (kept.reason not in ORDERED, counts[kept]))
+        severity = Severity.HALTED if answer.reason in ORDERED else severity
+        why = f"{why}; the last round kept {counts[answer]:,}: {answer.key}"
+        todo = way_out(answer, name) or todo
     yield _row(severity, name, "late", what, todo, why=why, since=min(since))
 
 

@@ -7,19 +7,22 @@ from typing import Any
 
 import pytest
 import typer
+from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActivityRequest
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.deployment import Deployment
 from sexton.interfaces.cli.commands import after_restore
+from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.marks.kept import Blocker
 from sexton.runtime.blockers.listing import list_blockers
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
-from sexton.runtime.temporal.waiting import temporal_blockers
+from sexton.runtime.temporal.waiting import failing, temporal_blockers
 from sexton.wal.messages import PurgeRequest
 from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
@@ -212,3 +215,31 @@ async def test_without_an_answer_nothing_is_claimed(rig: Rig, settings: Settings
     at = service(rig, settings, "127.0.0.1:1", DEPLOYMENT)
 
     assert await asyncio.to_thread(temporal_blockers, at) is None
+
+
+@workflow.defn(name=ids.RECYCLE)
+class Broken:
+    """Code that cannot continue any round."""
+
+    @workflow.run
+    async def run(self, request: Any) -> None:
+        del request
+        raise KeyError("code of another build")
+
+
+@pytest.mark.slow
+async def test_a_round_that_no_code_can_continue_is_named(
+    rig: Rig, settings: Settings, temporal_server: DevServer
+) -> None:
+    deployment = f"test-{uuid.uuid4().hex[:8]}"
+    at, client = service(rig, settings, temporal_server.address, deployment), await temporal_server.connect()
+    queue = ids.control_queue(deployment)
+    async with Worker(client, task_queue=queue, workflows=[Broken], workflow_runner=UnsandboxedWorkflowRunner()):
+        await client.start_workflow(ids.RECYCLE, {}, id=ids.recycle(deployment, "shop"), task_queue=queue)
+        rows = await eventually_async("it failed often", lambda: failing(client, at.settings), bool)
+        found = await find(at)
+        doctor = {finding.about: finding for finding in await examine_temporal(at.settings)}
+
+    assert [(row.instance, row.held_by) for row in rows] == [("shop", "failing code")]
+    assert found["failing code"] == rows[0]
+    assert (doctor["code"].state, doctor["code"].todo) == ("FAIL", rows[0].way_out)

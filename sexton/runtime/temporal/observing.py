@@ -31,6 +31,7 @@ from sexton.kernel.errors import SextonError
 from sexton.runtime.engine import Engine
 from sexton.runtime.stores import live_settings
 
+TRIES = 3
 ANSWER = timedelta(seconds=2)
 BUFFERED_UPDATES = 100_000
 """A busy worker makes some thousands in a second, after which they are fetched."""
@@ -71,12 +72,15 @@ def observe(
 
 
 async def reached(client: Client) -> dict[str, int]:
-    """Return whether Temporal answers within two seconds, as a worker reports it."""
-    try:
-        await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=ANSWER)
-    except RPCError:
-        return {"reaches_temporal": False}
-    return {"reaches_temporal": True}
+    """Return whether Temporal answers within two seconds, as a worker reports it; a busy machine is asked again."""
+    for _ in range(TRIES):
+        try:
+            await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=ANSWER)
+        except RPCError:
+            await asyncio.sleep(1.0)
+        else:
+            return {"reaches_temporal": True}
+    return {"reaches_temporal": False}
 
 
 def observe_process(

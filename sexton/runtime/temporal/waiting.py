@@ -55,7 +55,8 @@ async def _find(service: "Deployment") -> list[Blocker]:
         return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
     if idle := explain_no_tasks(queue):
         return [*found, Blocker(**everything, why=idle, way_out=way_out(queue))]
-    running = f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
+    found += await failing(client, settings)
+    running = _running(settings)
     runs = await _paused_in_temporal(client, running)
     try:
         waiting, others = await _waiting(client, running)
@@ -64,6 +65,26 @@ async def _find(service: "Deployment") -> list[Blocker]:
         waiting, others = [], [Blocker(instance=ALL_INSTANCES, **unlisted)]
     # Temporal has answered: a slow database takes none of its time.
     return [*found, *(blocker for each in (*runs, *waiting) for blocker in _blocker(service, *each)), *others]
+
+
+def _running(settings: Settings) -> str:
+    return f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
+
+
+async def failing(client: Client, settings: Settings) -> list[Blocker]:
+    """Return the runs that no worker can continue: their workflow tasks fail again and again.
+
+    A server that does not know the attribute is an older one, which does not say so.
+    """
+    query = f"TemporalReportedProblems IS NOT NULL AND {_running(settings)}"
+    try:
+        runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS) if run.workflow_type in CONTROLS]
+    except RPCError:
+        return []
+    why = "no worker can continue it: their code fails, or is another than the one that began it; their logs say how"
+    common: dict[str, Any] = {"severity": Severity.FAULT, "held_by": "failing code", "why": why}
+    common["way_out"] = "run workers of the build that began it (docs/upgrade.md), or correct the code"
+    return [Blocker(instance=_subject(run) or ALL_INSTANCES, what=_name(run), **common) for run in runs]
 
 
 async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
@@ -147,9 +168,13 @@ def _blocker(service: "Deployment", run: WorkflowExecution, wait: Wait, why: str
     if control is PURGES:  # anyone who reaches Temporal may name a topic
         topic = service.stores.wal.floors.topics([subject]).get(subject)
         instance = topic.instance if topic is not None else ALL_INSTANCES
-    name, since = control.name.format(subject=subject).removeprefix("the "), int(run.start_time.timestamp() * 1000)
     state, _, severity = wait
-    yield Blocker(severity=severity, instance=instance, held_by=state, what=name, since=since, why=why, way_out=way_out)
+    more = {"since": int(run.start_time.timestamp() * 1000), "why": why, "way_out": way_out}
+    yield Blocker(severity=severity, instance=instance, held_by=state, what=_name(run), **more)
+
+
+def _name(run: WorkflowExecution) -> str:
+    return CONTROLS[run.workflow_type].name.format(subject=_subject(run)).removeprefix("the ")
 
 
 def _subject(run: WorkflowExecution) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.status import log_problems, problems, sentence, worst_first
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Running
-from sexton.marks.kept import KeepReason, Kept, Severity, by_hold, by_owner_silence, by_vault
+from sexton.marks.kept import LIVE, KeepReason, Kept, Severity, by_hold, by_owner_silence, by_vault, way_out
 from sexton.operators.controls.model import ALL, ControlKind, Halt
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pacing.model import Cap
@@ -143,6 +143,16 @@ SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
         {"kinds": LATE, "last": ended("SUCCEEDED", kept={by_hold(2): 5, by_hold(1): 4}), "last_ended": NOW},
         "Nothing is wrong, but 1 order blocks deletions: shop: late: 5 marks (due for more than a day; the last round "
         "kept 5: hold 2). Way out: sexton hold release 2",
+    ),
+    (  # what nobody has ordered is named first
+        {"kinds": LATE, "last": ended("SUCCEEDED", kept={by_hold(2): 5, LIVE: 1}), "last_ended": NOW},
+        "1 thing needs an operator: shop: late: 5 marks (due for more than a day; the last round kept 1: live). "
+        f"Way out: {way_out(LIVE, 'shop')}",
+    ),
+    (  # a round has claimed all that is due
+        {"claimed": 7, "caps": (CAP,), "running": running(leased=True).model_copy(update={"since": NOW - DAY_MS - 1})},
+        "Nothing is wrong, but 1 order blocks deletions: shop: late: 7 marks (due for more than a day; vault disk is "
+        "capped at 1 keys/s). Way out: sexton vault uncap shop disk",
     ),
     (
         {"kinds": LATE, "caps": (CAP,), "running": running(leased=True)},

@@ -170,9 +170,10 @@ def _certificate_end(to: "Connection") -> dt.datetime | None:
 
 
 async def _examine_deployment(client: "Client", settings: "Settings") -> list[DoctorFinding]:
-    from sexton.runtime.temporal import schedules, search_attributes
+    from sexton.runtime.temporal import schedules, search_attributes, waiting
 
     found = [await examine_polling(client, settings)]
+    found += [DoctorFinding("FAIL", "code", str(row), row.way_out) for row in await waiting.failing(client, settings)]
     stored = await schedules.describe(client, settings.require_deployment())
     if not stored:
         found.append(DoctorFinding("WARN", "schedule", "rounds run only when you start them", "sexton schedules apply"))
