@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from benchmarks import (
     chart,
+    client,
     commands,
     console,
     deletes,
@@ -17,7 +18,6 @@ from benchmarks import (
     due,
     heavy,
     keys,
-    listing,
     memory,
     paced,
     plan,
@@ -52,7 +52,7 @@ ALL = (
     "due",
     "drop",
     "protect",
-    "list",
+    "client",
     "reconcile",
     "topics",
     "console",
@@ -102,7 +102,7 @@ def main() -> int:
         "memory": lambda: memory.run(QUICK_OBJECTS * 10) if given.quick else memory.run(),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
-        "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),
+        "client": lambda: client.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else client.run(),
         "reconcile": lambda: reconcile.run(QUICK_DUE[1], QUICK_PAIRS) if given.quick else reconcile.run(),
         "record": lambda: record.run(QUICK_RECORD) if given.quick else record.run(given.objects or record.ROWS),
         "topics": lambda: topics.run(QUICK_TOPICS, QUICK_PAIRS) if given.quick else topics.run(),

@@ -1,6 +1,7 @@
-"""A store that answers listings at once and keeps nothing: what a client costs is seen beside it.
+"""A store that answers listings and deletes at once and keeps nothing: what a client costs is seen beside it.
 
-It speaks as much HTTP/1.1 and ListObjectsV2 as the clients here ask: a prefix, a page size, a token to go on.
+It speaks as much HTTP/1.1 and ListObjectsV2 as the clients here ask: a prefix, a page size, a token to go on. It says
+that all is deleted, and that its bucket has no versions.
 `python -m benchmarks.stub_store PORT KEYS` serves in a process of its own, whose CPU is nobody's.
 """
 
@@ -16,6 +17,8 @@ ENTRY = (
     "<Contents><Key>{}</Key><LastModified>2026-01-02T03:04:05.000Z</LastModified>"
     "<ETag>&quot;{:032x}&quot;</ETag><Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>"
 )
+DELETED = HEAD.replace("ListBucket", "Delete").encode() + b"</DeleteResult>"
+UNVERSIONED = HEAD.replace("ListBucketResult", "VersioningConfiguration").encode() + b"</VersioningConfiguration>"
 
 
 def key(n: int, keys: int) -> str:
@@ -62,11 +65,17 @@ def serve(port: int, keys: int) -> None:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             while line := self.rfile.readline().decode():
-                while self.rfile.readline().strip():
-                    pass
-                asked = {k: v[0] for k, v in parse_qs(urlsplit(line.split()[1]).query).items()}
+                length = 0
+                while (header := self.rfile.readline().strip().lower()) != b"":
+                    if header.startswith(b"content-length:"):
+                        length = int(header.partition(b":")[2])
+                self.rfile.read(length)
+                asked = {k: v[0] for k, v in parse_qs(urlsplit(line.split()[1]).query, keep_blank_values=True).items()}
                 first = int(unquote(asked.get("continuation-token", "0")))
-                body = pages.page(asked.get("prefix", ""), first, int(asked.get("max-keys", "1000")))
+                if "list-type" in asked:
+                    body = pages.page(asked.get("prefix", ""), first, int(asked.get("max-keys", "1000")))
+                else:
+                    body = UNVERSIONED if "versioning" in asked else DELETED
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n\r\n"
                 self.wfile.write(head.encode() + body)
 

@@ -3,6 +3,7 @@
 import ipaddress
 import ssl
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from sexton.kernel.errors import SextonError
@@ -46,6 +47,7 @@ class Trust(Message):
 STRICT = Trust()
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return whether a host is this machine for certain: ``localhost``, or an address of its loopback interface."""
     try:

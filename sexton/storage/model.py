@@ -1,10 +1,13 @@
 """Values that pass between the engine and a vault: specs, markers, listed objects, and one outcome per key."""
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+T = TypeVar("T", bound=tuple[Any, ...])
 MARKER_KEY = "_sexton/vault.json"
 RESERVED_PREFIX = "_sexton/"
 PAGE_SECONDS = 20.0
@@ -162,6 +165,11 @@ class KeyResult(NamedTuple):
     bytes: int | None = None
     retry_after: float | None = None
     alone: bool = False
+
+
+def rows(kind: type[T], *columns: Iterable[Any]) -> list[T]:
+    """Return a NamedTuple for each row of its columns, up to the end of the shortest; calling the class is slower."""
+    return [*map(partial(tuple.__new__, kind), zip(*columns, strict=False))]
 
 
 class Undeleted(_Value):

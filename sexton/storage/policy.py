@@ -7,6 +7,7 @@ import datetime as dt
 import re
 import string
 import unicodedata
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from sexton.kernel.errors import WrongUsage
@@ -22,6 +23,8 @@ MAX_KEY_BYTES = 1_024
 ROUNDING = dt.timedelta(seconds=1)
 """Differences up to this between two instants that a store shows of one write."""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
+_DOUBTFUL = re.compile(rf"/(?:\.{{0,2}}|{_RESERVED})/")
+"""A segment between slashes that is refused, or a slash at the end of a key."""
 DRAFT = ".draft-"
 """Prefix of the name of Sexton's own local file until it is complete."""
 _MARKER = MARKER_KEY.removeprefix(RESERVED_PREFIX)
@@ -37,6 +40,14 @@ def check_key(key: str) -> None:
         BadInput: the key is empty, absolute, ambiguous, has a NUL, is not UTF-8 or is in a ``_sexton/`` folder.
     """
     _check_path(key, "key", key.removesuffix("/").split("/"))
+
+
+def check_keys(keys: Sequence[str]) -> None:
+    """Refuse keys as ``check_key`` does, but look at all of them at once first: few pages have a doubtful one."""
+    text = f"/{'/'.join(keys)}/"
+    if not text.isascii() or "\0" in text or _DOUBTFUL.search(text):
+        for key in keys:
+            check_key(key)
 
 
 def check_listing(prefix: str) -> None:

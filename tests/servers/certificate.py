@@ -21,13 +21,13 @@ class Certificate(NamedTuple):
     key: Path
 
 
-def certificate(directory: Path) -> Certificate:
-    """Write a new authority and its certificate for 127.0.0.1 and localhost into a directory."""
+def certificate(directory: Path, *hosts: str) -> Certificate:
+    """Write a new authority and its certificate for 127.0.0.1, localhost and other hosts into a directory."""
     files = Certificate(directory / "authority.pem", directory / "server.pem", directory / "server.key")
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = _builder("Test authority", "Test authority", authority_key)
     authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names = [*map(x509.DNSName, ("localhost", *hosts)), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     server = _builder("localhost", "Test authority", server_key)
     server = server.add_extension(x509.SubjectAlternativeName(names), critical=False)
     for path, builder in ((files.authority, authority), (files.cert, server)):

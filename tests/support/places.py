@@ -13,6 +13,9 @@ from sexton.recycle.audit.model import AuditRow
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import ListedObject, Marker, VaultSpec
 from sexton.storage.port import Vault
+from sexton.storage.s3.bucket import S3Bucket
+from sexton.storage.s3.delete import delete
+from sexton.storage.s3.listing import pages
 from sexton.storage.s3.vault import S3Vault
 from sexton.storage.vaults import ProvenVaults
 
@@ -72,6 +75,13 @@ class Directory:
 
     def has(self, path: str) -> bool:
         return (self.path / path).exists()
+
+
+def show_how_to_send(place: Bucket) -> None:
+    """Let boto3 send the first requests of a bucket, about a name below a probe's: later ones are not its own."""
+    bucket, name = S3Bucket(place.vault().spec, place.endpoint_url), "_sexton/probe/first"
+    delete(bucket, [name])
+    list(pages(bucket, name))
 
 
 def put_all(place: Place, paths: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ from sexton.storage.model import (
     VaultSpec,
 )
 from sexton.storage.policy import (
-    check_key,
+    check_keys,
     check_listing,
     check_own,
     check_own_prefix,
@@ -109,8 +109,7 @@ class LocalVault:
         return self._pages(self._objects(part.prefix, deep=not part.loose))
 
     def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
-        for key in keys:
-            check_key(key)
+        check_keys(keys)
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             files = [(key, stat_file(root, key)) for key in keys]
         return [
@@ -135,8 +134,7 @@ class LocalVault:
     def _delete(
         self, keys: Sequence[str], until: float | None, seen: Mapping[str, str] | None = None
     ) -> Sequence[KeyResult]:
-        for key in keys:
-            check_key(key)
+        check_keys(keys)
         if self.spec.conditional:  # `vault add` refuses it
             reason = "no ETag known: files have none; not deleted"
             return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=reason) for key in keys]

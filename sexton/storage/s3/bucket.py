@@ -4,17 +4,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from botocore.exceptions import ClientError
 
 from sexton.kernel.trust import STRICT, PlainHttp, Trust
 from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import UNREACHABLE, Throttled, VaultFault
-from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, forget_logins, s3_client
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from sexton.storage.s3.transport import Transport
+from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, forget_logins, transport
 
 RETRY_WAITS_SECONDS = (0.2, 0.5, 1.0)
 """Waits before a request that failed quickly is tried again."""
@@ -53,9 +51,9 @@ class S3Bucket:
     def versioning(self) -> str | None:
         """Return ``Enabled``, ``Suspended``, empty (never versioned), or None where the store does not report it."""
 
-        def request(s3: "S3Client") -> str | None:
+        def request(via: Transport) -> str | None:
             try:
-                return s3.get_bucket_versioning(Bucket=self.name).get("Status", "")
+                return via.s3.get_bucket_versioning(Bucket=self.name).get("Status", "")
             except ClientError as error:
                 if error_of(error)[0] in NOT_ALLOWED_CODES:
                     return None
@@ -67,14 +65,14 @@ class S3Bucket:
 
     def require_exists(self) -> None:
         """Raise ``VaultFault`` NO_BUCKET where the bucket does not exist."""
-        self.call(lambda s3: s3.head_bucket(Bucket=self.name))
+        self.call(lambda via: via.s3.head_bucket(Bucket=self.name))
 
     def get(self, full_key: str, at_most: int | None = None) -> bytes | None:
         """Return the first ``at_most`` bytes of an object, or all; None where it does not exist."""
 
-        def request(s3: "S3Client") -> bytes | None:
+        def request(via: Transport) -> bytes | None:
             try:
-                return s3.get_object(Bucket=self.name, Key=full_key)["Body"].read(at_most)
+                return via.s3.get_object(Bucket=self.name, Key=full_key)["Body"].read(at_most)
             except ClientError as error:
                 if error_of(error)[0] == "NoSuchKey":
                     return None
@@ -82,11 +80,11 @@ class S3Bucket:
 
         return self.call_with_retries(request)
 
-    def call(self, request: "Callable[[S3Client], T]") -> T:
+    def call(self, request: Callable[[Transport], T]) -> T:
         """Send a request once; a failure is a ``VaultFault``."""
         try:
             self.trust.check(self.endpoint)
-            return request(s3_client(self.endpoint, self.spec.region, self.spec.profile, self.trust.ca_certs))
+            return request(transport(self.endpoint, self.spec.region, self.spec.profile, self.trust.ca_certs))
         except PlainHttp as error:
             raise self.fault("DENIED", str(error)) from error
         except REQUEST_ERRORS as error:
@@ -95,7 +93,7 @@ class S3Bucket:
                 forget_logins()
             raise failure from error
 
-    def call_with_retries(self, request: "Callable[[S3Client], T]") -> T:
+    def call_with_retries(self, request: Callable[[Transport], T]) -> T:
         """Send a request, and a few times again where the store fails quickly: one bad reply is no fault of the vault.
 
         Not after a time-out: the caller must renew its lease meanwhile. Not for deletes: the sweep retries them.

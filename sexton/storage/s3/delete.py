@@ -5,27 +5,17 @@ Or conditionally: an object is deleted only while it has the ETag that was resol
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import repeat
+from typing import NamedTuple
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult, ListedObject
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult, ListedObject, rows
 from sexton.storage.policy import is_rewritten, out_of_time, rewritten_text
 from sexton.storage.port import Throttled
 from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
+from sexton.storage.s3.transport import Transport, UnreadableReply, document, has_plain_text
 from sexton.storage.s3.wire import error_of, fits_xml, is_about_request, is_busy, is_lock
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import DeleteObjectsOutputTypeDef, ObjectIdentifierTypeDef
-
-
-class Target(NamedTuple):
-    """The thing to delete: a key, one version of it, or the object under it that has this ETag."""
-
-    key: str
-    version: str = ""
-    etag: str = ""
 
 
 class Seen(NamedTuple):
@@ -36,48 +26,67 @@ class Seen(NamedTuple):
     written: str
 
 
-Results = dict[Target, KeyResult]
+Texts = Sequence[str]
+Target = tuple[str, str, str]
+"""Key, version and ETag of the thing to delete; of the last two at least one is empty."""
+DeleteReply = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]
+"""The errors in a reply to DeleteObjects, and the deletions that it reports: name → text of each element."""
 NO_ETAG = "no ETag known: a conditional vault needs it; not deleted"
 NO_LIMIT = float("inf")
 
 
-def delete(bucket: S3Bucket, targets: Sequence[Target], until: float = NO_LIMIT, *, alone: bool = False) -> Results:
-    """Delete targets, 1,000 in a request. DELETED means that the store accepted it, whatever that means in its bucket.
+def delete(
+    bucket: S3Bucket, keys: Texts, versions: Texts = (), etags: Texts = (), until: float = NO_LIMIT, alone: bool = False
+) -> list[KeyResult]:
+    """Delete keys, 1,000 in a request; return their results in the same order.
+
+    DELETED means that the store accepted it, whatever that means in its bucket.
 
     Args:
         bucket: of the vault.
-        targets: all different.
+        keys: relative to it; no version of a key twice.
+        versions: the version of each key that is meant; none: the key itself.
+        etags: the ETag of each key that is meant, without quotation marks; none: any. Not with versions.
         until: no request begins after this instant, in monotonic seconds; what is left then is THROTTLED.
-        alone: send one request per target, where the store does not respect an ETag per key of a request.
+        alone: send one request per key, where the store does not respect an ETag per key of a request.
     """
-    together = [] if alone else [target for target in targets if fits_xml(target.key)]
-    results: Results = {}
-    for start in range(0, len(together), PAGE_KEYS):
+    numbers, results = range(len(keys)), dict[int, KeyResult]()
+    together = numbers if has_plain_text("".join(keys)) else [n for n in numbers if fits_xml(keys[n])]
+    for start in range(0, 0 if alone else len(together), PAGE_KEYS):
         if time.monotonic() > until:
-            results |= {target: out_of_time(target.key) for target in together[start:]}
+            results |= {n: out_of_time(keys[n]) for n in together[start:]}
             break
-        results |= _delete_together(bucket, together[start : start + PAGE_KEYS])
+        page = together[start : start + PAGE_KEYS]
+        of_page = _delete_together(bucket, *([c[n] for n in page] if c else c for c in (keys, versions, etags)))
+        if len(of_page) == len(keys):  # as in most calls
+            return of_page
+        results |= zip(page, of_page, strict=bool(of_page))
     # A key that XML cannot express (a control character, U+FFFF) is part of a URL instead; so is each of a store that
     # has no request for several.
-    left = [target for target in targets if target not in results]
-    replies = run_together(lambda target: _delete_alone(bucket, target), left, until)
-    return results | {t: reply or out_of_time(t.key) for t, reply in zip(left, replies, strict=True)}
+    left, targets = [n for n in numbers if n not in results], _targets(keys, versions, etags)
+    replies = run_together(lambda n: _delete_alone(bucket, targets[n]), left, until)
+    results |= {n: reply or out_of_time(keys[n]) for n, reply in zip(left, replies, strict=True)}
+    return [results[n] for n in numbers]
 
 
-def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
+def _targets(keys: Texts, versions: Texts, etags: Texts) -> list[Target]:
+    none = [""] * len(keys)
+    return [*zip(keys, versions or none, etags or none, strict=True)]
+
+
+def with_deleted_as(deleted: KeyOutcome, results: list[KeyResult]) -> list[KeyResult]:
     """Return the results with another outcome instead of DELETED: HIDDEN in a versioned bucket."""
     if deleted is KeyOutcome.DELETED:
         return results
-    return {t: r._replace(outcome=deleted) if r.outcome is KeyOutcome.DELETED else r for t, r in results.items()}
+    return [r._replace(outcome=deleted) if r.outcome is KeyOutcome.DELETED else r for r in results]
 
 
-def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
-    """Delete targets in one request; return no result where the store has no such request."""
-    objects = [_identifier(bucket, target) for target in targets]
+def _delete_together(bucket: S3Bucket, keys: Texts, versions: Texts, etags: Texts) -> list[KeyResult]:
+    """Delete keys in one request; return no result where the store has no such request."""
 
-    def request(s3: "S3Client") -> "DeleteObjectsOutputTypeDef | None":
+    def request(via: Transport) -> DeleteReply | None:
         try:
-            return s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
+            return read(via.delete_objects(bucket.name, bucket.prefix, keys, versions, etags))
         except ClientError as error:
             if _is_missing(error):
                 return None
@@ -86,75 +95,74 @@ def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
     try:
         reply = bucket.call(request)
     except Throttled as busy:
-        return {target: throttled(target.key, busy) for target in targets}
+        return [throttled(key, busy) for key in keys]
     if reply is None:
-        return {}
-    results = {target: KeyResult(target.key, KeyOutcome.DELETED) for target in targets}
-    targets_of_key: dict[str, list[Target]] = {}
-    for target in targets:
-        targets_of_key.setdefault(bucket.full(target.key), []).append(target)
-    for error in reply.get("Errors", ()):
-        of_key = targets_of_key.get(error.get("Key", ""), [])
-        if not of_key:
-            raise bucket.fault("BAD_REPLY", f"an error for a key that was not in the request: {error}")
-        blamed = [target for target in of_key if target.version == error.get("VersionId", "")] or of_key
-        code, message = error.get("Code", ""), error.get("Message", "")
-        results |= {target: _refused(bucket, target, code, message) for target in blamed}
-    # A store that ignores Quiet names what it deleted; then silence about a key does not mean that it was deleted.
-    if deleted := reply.get("Deleted", ()):
-        _check_all_named(bucket, deleted, results, targets_of_key)
+        return []
+    none = repeat(None)
+    results = rows(KeyResult, keys, repeat(KeyOutcome.DELETED), repeat(""), none, none, repeat(False))
+    if any(reply):
+        _add_reported(bucket, _targets(keys, versions, etags), results, reply)
     return results
 
 
-def _check_all_named(
-    bucket: S3Bucket,
-    deleted: Sequence[Mapping[str, Any]],
-    results: Results,
-    targets_of_key: Mapping[str, Sequence[Target]],
-) -> None:
-    """Refuse a reply that names deleted objects, but not all that would count as deleted, or others."""
+def _add_reported(bucket: S3Bucket, targets: Sequence[Target], results: list[KeyResult], reply: DeleteReply) -> None:
+    """Set the results of the errors in a reply; refuse one that contradicts the request."""
+    errors, deleted = reply
+    positions: dict[str, list[int]] = {}
+    for n, (key, _, _) in enumerate(targets):
+        positions.setdefault(bucket.full(key), []).append(n)
+    for error in errors:
+        of_key = positions.get(error.get("Key", ""), [])
+        if not of_key:
+            raise bucket.fault("BAD_REPLY", f"an error for a key that was not in the request: {error}")
+        for n in [n for n in of_key if targets[n][1] == error.get("VersionId", "")] or of_key:
+            results[n] = _refused(bucket, targets[n], error.get("Code", ""), error.get("Message", ""))
+    # A store that ignores Quiet names what it deleted; then silence about a key does not mean that it was deleted.
     versions = {(d.get("Key", ""), d.get("VersionId") or d.get("DeleteMarkerVersionId", "")) for d in deleted}
     keys = {key for key, _ in versions}
-    for target, result in results.items():
-        full_key = bucket.full(target.key)
-        is_named = (full_key, target.version) in versions if target.version else full_key in keys
+    for (key, version, _), result in zip(targets, results, strict=True) if versions else ():
+        full_key = bucket.full(key)
+        is_named = (full_key, version) in versions if version else full_key in keys
         if result.outcome is KeyOutcome.DELETED and not is_named:
             raise bucket.fault("BAD_REPLY", f"the reply names {len(versions)} objects, but not {full_key!r}")
-    if not keys <= targets_of_key.keys():
-        unknown = keys - targets_of_key.keys()
+    if not keys <= positions.keys():
+        unknown = keys - positions.keys()
         raise bucket.fault("BAD_REPLY", f"the reply names keys that were not in the request: {unknown}")
 
 
-def _identifier(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
-    identifier: ObjectIdentifierTypeDef = {"Key": bucket.full(target.key)}
-    if target.version:
-        identifier["VersionId"] = target.version
-    if target.etag:
-        identifier["ETag"] = f'"{target.etag}"'
-    return identifier
+def read(body: bytes) -> DeleteReply:
+    """Return the content of a reply to DeleteObjects.
+
+    Raises:
+        UnreadableReply: the body is no such document: a truncated or empty one must not mean that all is deleted.
+    """
+    reply: dict[str, list[Mapping[str, str]]] = {"Error": [], "Deleted": []}
+    for entry in document(body, "DeleteResult"):
+        fields = {field.tag: field.text or "" for field in entry}
+        if entry.tag not in reply or len(fields) < len(entry):
+            raise UnreadableReply(f"an unknown or ambiguous {entry.tag} in a DeleteResult: {body[:80]!r}")
+        reply[entry.tag].append(fields)
+    return reply["Error"], reply["Deleted"]
 
 
 def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:
-    condition = {}
-    if target.version:
-        condition["VersionId"] = target.version
-    if target.etag:
-        condition["IfMatch"] = f'"{target.etag}"'
+    key, version, etag = target
+    condition = {"VersionId": version} if version else {"IfMatch": f'"{etag}"'} if etag else {}
 
-    def request(s3: "S3Client") -> KeyResult:
+    def request(via: Transport) -> KeyResult:
         try:
-            s3.delete_object(Bucket=bucket.name, Key=bucket.full(target.key), **condition)  # type: ignore[arg-type]
+            via.s3.delete_object(Bucket=bucket.name, Key=bucket.full(key), **condition)  # type: ignore[arg-type]
         except ClientError as error:
             if is_about_request(error) or (not condition and _is_missing(error)):
                 raise
             code, message, _ = error_of(error)
             return _refused(bucket, target, code, message)
-        return KeyResult(key=target.key, outcome=KeyOutcome.DELETED)
+        return KeyResult(key=key, outcome=KeyOutcome.DELETED)
 
     try:
         return bucket.call(request)
     except Throttled as busy:
-        return throttled(target.key, busy)
+        return throttled(key, busy)
 
 
 def _is_missing(error: ClientError) -> bool:
@@ -165,19 +173,20 @@ def _is_missing(error: ClientError) -> bool:
 
 def _refused(bucket: S3Bucket, target: Target, code: str, message: str) -> KeyResult:
     """Return the result of a target that the store refused with an error code."""
+    key, version, etag = target
     reason = f"{code}: {message}"
     outcome = KeyOutcome.FAILED
     if code == "NoSuchBucket":
         raise bucket.fault("NO_BUCKET", reason)
-    if code in ("NoSuchKey", "NotFound") or (target.version and code == "NoSuchVersion"):
+    if code in ("NoSuchKey", "NotFound") or (version and code == "NoSuchVersion"):
         outcome = KeyOutcome.ABSENT
     elif is_busy(code):
         outcome = KeyOutcome.THROTTLED
-    elif target.etag and code in ("PreconditionFailed", "412"):
+    elif etag and code in ("PreconditionFailed", "412"):
         outcome = KeyOutcome.CHANGED
     elif is_lock(code, message):
         reason = f"LOCKED: {reason}"
-    return KeyResult(key=target.key, outcome=outcome, reason=reason, alone=code == "InternalError")
+    return KeyResult(key=key, outcome=outcome, reason=reason, alone=code == "InternalError")
 
 
 def delete_conditionally(
@@ -194,17 +203,16 @@ def delete_conditionally(
         until: no request begins after this instant, in monotonic seconds.
     """
     probe = bucket.spec.probe
-    targets = [Target(key, etag=etag) for key, etag in etags.items() if etag]
-    replies = with_deleted_as(deleted, delete(bucket, targets, until, alone=not (probe and probe.etag_multi)))
+    known = {key: etag for key, etag in etags.items() if etag}
+    alone = not (probe and probe.etag_multi)
+    replies = with_deleted_as(deleted, delete(bucket, [*known], (), [*known.values()], until, alone=alone))
     results = {
-        key: KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=NO_ETAG) for key, etag in etags.items() if not etag
+        key: KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=NO_ETAG) for key in etags.keys() - known.keys()
     }
-    unclear = [t for t, reply in replies.items() if reply.outcome in (KeyOutcome.CHANGED, KeyOutcome.ABSENT)]
-    results |= {t.key: reply for t, reply in replies.items() if t not in unclear}
-    explained = run_together(lambda target: _explain(bucket, target, replies[target]), unclear, until)
-    for target, result in zip(unclear, explained, strict=True):
-        results[target.key] = result or out_of_time(target.key)
-    return results
+    results |= {reply.key: reply for reply in replies}
+    unclear = [reply for reply in replies if reply.outcome in (KeyOutcome.CHANGED, KeyOutcome.ABSENT)]
+    explained = run_together(lambda reply: _explain(bucket, known[reply.key], reply), unclear, until)
+    return results | {r.key: result or out_of_time(r.key) for r, result in zip(unclear, explained, strict=True)}
 
 
 def delete_unchanged(
@@ -248,9 +256,9 @@ def head_all(bucket: S3Bucket, keys: Sequence[str]) -> list[ListedObject | None]
 def _head(bucket: S3Bucket, key: str) -> ListedObject | KeyResult:
     """Send HEAD for one key. The answer for a missing bucket is the same as for a missing key."""
 
-    def request(s3: "S3Client") -> ListedObject | KeyResult:
+    def request(via: Transport) -> ListedObject | KeyResult:
         try:
-            reply = s3.head_object(Bucket=bucket.name, Key=bucket.full(key))
+            reply = via.s3.head_object(Bucket=bucket.name, Key=bucket.full(key))
         except ClientError as error:
             if error_of(error)[2] != 404:
                 raise
@@ -271,13 +279,13 @@ def _current(bucket: S3Bucket, key: str) -> ListedObject | KeyResult:
         return throttled(key, busy)
 
 
-def _explain(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResult:
+def _explain(bucket: S3Bucket, etag: str, refusal: KeyResult) -> KeyResult:
     """Return the result that a failed precondition means: stores report it for another object, and some for none."""
-    current = _current(bucket, target.key)
+    current = _current(bucket, refusal.key)
     if isinstance(current, KeyResult):
         return current
-    if current.etag == target.etag:
+    if current.etag == etag:
         reason = f"{refusal.reason}, although its ETag is the resolved one; try: sexton vault probe"
-        return KeyResult(target.key, KeyOutcome.FAILED, reason)
-    reason = f"rewritten since it was resolved: its ETag was {target.etag} and is {current.etag}"
-    return KeyResult(target.key, KeyOutcome.CHANGED, reason)
+        return KeyResult(refusal.key, KeyOutcome.FAILED, reason)
+    reason = f"rewritten since it was resolved: its ETag was {etag} and is {current.etag}"
+    return KeyResult(refusal.key, KeyOutcome.CHANGED, reason)

@@ -15,8 +15,9 @@ from sexton.storage.model import RESERVED_PREFIX, ListedObject, Probe
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.delete import Target, delete
-from sexton.storage.s3.purge import ObjectVersion, page
+from sexton.storage.s3.delete import DeleteReply, delete, read
+from sexton.storage.s3.purge import ObjectVersion, delete_versions, page
+from sexton.storage.s3.transport import Transport
 from sexton.storage.s3.wire import REQUEST_ERRORS, client_with_wrong_secret, error_of, is_about_request
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ class _Trial:
     def attempt(self, experiment: Callable[["S3Client"], T]) -> T | None:
         """Return the result of one experiment; None where the store refuses a request of it, which shows nothing."""
 
-        def request(s3: "S3Client") -> T | None:
+        def request(via: Transport) -> T | None:
             try:
-                return experiment(s3)
+                return experiment(via.s3)
             except ClientError as error:
                 if is_about_request(error):
                     raise
@@ -96,17 +97,16 @@ class _Trial:
             {"Key": self._full("m2"), "ETag": WRONG_ETAG},
             {"Key": self._full("m3")},
         ]
-        reply = s3.delete_objects(Bucket=self._bucket.name, Delete={"Objects": objects, "Quiet": True})
-        refused = [error.get("Key", "") for error in reply.get("Errors", ())]
+        errors, deleted = self._delete(s3, objects, quiet=True)
+        refused = [error.get("Key", "") for error in errors]
         wrong_etag_stays = self._exists(s3, "m2")
         others_deleted = not self._exists(s3, "m1") and not self._exists(s3, "m3")
         respected = wrong_etag_stays and others_deleted and refused == [self._full("m2")]
-        return respected, not reply.get("Deleted")
+        return respected, not deleted
 
     def tells_absent(self, s3: "S3Client") -> bool:
-        request: Any = {"Objects": [{"Key": self._full("never-there")}], "Quiet": False}
-        reply = s3.delete_objects(Bucket=self._bucket.name, Delete=request)
-        return [error.get("Code") for error in reply.get("Errors", ())] == ["NoSuchKey"]
+        errors, _ = self._delete(s3, [{"Key": self._full("never-there")}], quiet=False)
+        return [error.get("Code") for error in errors] == ["NoSuchKey"]
 
     def etag_single(self, s3: "S3Client") -> bool:
         etag, bucket, key = self._put("s1")["ETag"], self._bucket.name, self._full("s1")
@@ -131,7 +131,7 @@ class _Trial:
         expected = [(False, False), (False, False), (True, False), (True, True)]
         if sorted((v.marker, v.latest) for v in listed) != expected:
             return False
-        delete(self._bucket, [Target(v.key, v.id) for v in listed])
+        delete_versions(self._bucket, listed)
         return not page(self._bucket, f"{self._folder}v/").versions
 
     def versions_paging(self, _: "S3Client") -> bool:
@@ -163,7 +163,7 @@ class _Trial:
                 raise
             return "other"  # the listing was refused for its order
         finally:  # now, because these names would later make the listing of all files of the probe fail
-            delete(self._bucket, [Target(f"{self._folder}u/{name}") for name in BEYOND_BMP])
+            delete(self._bucket, [f"{self._folder}u/{name}" for name in BEYOND_BMP])
         return "byte" if names == BEYOND_BMP else "other"
 
     def paging(self, s3: "S3Client") -> bool:
@@ -171,17 +171,16 @@ class _Trial:
         keys: list[str] = []
         token: dict[str, Any] = {}
         for _ in BY_PATH:
-            reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), MaxKeys=2, **token)
-            keys += [key for key, *_ in reply["Contents"]]
-            if not reply["NextContinuationToken"]:
+            page = self._read_page(s3, MaxKeys=2, **token)
+            keys += page.keys
+            if not page.token:
                 break
-            token = {"ContinuationToken": reply["NextContinuationToken"]}
+            token = {"ContinuationToken": page.token}
         return sorted(keys) == sorted(self._full(f"o/{name}") for name in BY_PATH)
 
     def start_after(self, s3: "S3Client") -> bool:
-        after = self._full("o/a0")
-        reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), StartAfter=after)
-        return [key for key, *_ in reply["Contents"]] == [self._full(f"o/{name}") for name in BY_BYTES[5:]]
+        page = self._read_page(s3, StartAfter=self._full("o/a0"))
+        return page.keys == [self._full(f"o/{name}") for name in BY_BYTES[5:]]
 
     def encoding_type(self, s3: "S3Client") -> bool:
         version, full_key = self._put(f"e/{ODD}").get("VersionId", ""), self._full(f"e/{ODD}")
@@ -195,7 +194,7 @@ class _Trial:
         spec = self._bucket.spec
         client = client_with_wrong_secret(self._bucket.endpoint, spec.region, spec.profile, self._bucket.trust.ca_certs)
         try:
-            client.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full(""), MaxKeys=1)
+            client.list_objects(self._bucket.name, {"Prefix": self._full(""), "MaxKeys": 1})
         except ClientError as error:
             return error_of(error)[2] in (400, 401, 403)
         except REQUEST_ERRORS:
@@ -206,10 +205,10 @@ class _Trial:
         """Remove all versions of the probe's files; return how many are left."""
         if self._bucket.versioning() != "":
             with suppress(VaultFault):  # where versions cannot be listed, the files are hidden below
-                delete(self._bucket, [Target(v.key, v.id) for v in page(self._bucket, self._folder).versions])
-                delete(self._bucket, [Target(listed.key) for listed in self._list("")])
+                delete_versions(self._bucket, page(self._bucket, self._folder).versions)
+                delete(self._bucket, [listed.key for listed in self._list("")])
                 return len(page(self._bucket, self._folder).versions)
-        delete(self._bucket, [Target(listed.key) for listed in self._list("")])
+        delete(self._bucket, [listed.key for listed in self._list("")])
         return len(self._list(""))
 
     def object_lock(self, s3: "S3Client") -> str:
@@ -226,12 +225,20 @@ class _Trial:
         span = f"{by_default['Years']} years" if by_default.get("Years") else f"{by_default.get('Days', '?')} days"
         return f"{by_default.get('Mode', '?')} for {span}"
 
+    def _delete(self, s3: "S3Client", objects: Any, *, quiet: bool) -> DeleteReply:
+        reply: Any = s3.delete_objects(Bucket=self._bucket.name, Delete={"Objects": objects, "Quiet": quiet})
+        return read(reply["Body"])
+
+    def _read_page(self, s3: "S3Client", **options: Any) -> listing.ListingPage:
+        reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), **options)
+        return listing.read(reply["Body"])
+
     def _list(self, prefix: str) -> Sequence[ListedObject]:
-        return [listed for page in listing.pages(self._bucket, self._folder + prefix) for listed in page]
+        return [listed for page in listing.pages(self._bucket, self._folder + prefix, own=True) for listed in page]
 
     def _put(self, name: str) -> "PutObjectOutputTypeDef":
         key = self._full(name)
-        return self._bucket.call(lambda s3: s3.put_object(Bucket=self._bucket.name, Key=key, Body=b"sexton probe"))
+        return self._bucket.call(lambda via: via.s3.put_object(Bucket=self._bucket.name, Key=key, Body=b"sexton probe"))
 
     def _exists(self, s3: "S3Client", name: str) -> bool:
         try:

@@ -17,7 +17,7 @@ from sexton.storage.model import PAGE_SECONDS, KeyOutcome, KeyResult
 from sexton.storage.policy import out_of_time
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
-from sexton.storage.s3.delete import Results, Target, delete
+from sexton.storage.s3.delete import NO_LIMIT, delete
 from sexton.storage.s3.wire import fits_xml
 
 LISTED = 1_000
@@ -74,11 +74,9 @@ def page(
         VaultFault: the store does not answer, or the answer is no such page.
     """
     full_prefix = bucket.full(prefix)
-    options = {"Delimiter": delimiter, "KeyMarker": after[0], "VersionIdMarker": after[1]}
-    extra = {name: value for name, value in options.items() if value}
-    reply = bucket.call_with_retries(
-        lambda s3: s3.list_object_versions(Bucket=bucket.name, Prefix=full_prefix, MaxKeys=at_most or LISTED, **extra)  # type: ignore[arg-type]
-    )
+    options: Any = {"Delimiter": delimiter, "KeyMarker": after[0], "VersionIdMarker": after[1], "Prefix": full_prefix}
+    request = {name: value for name, value in options.items() if value} | {"MaxKeys": at_most or LISTED}
+    reply = bucket.call_with_retries(lambda via: via.s3.list_object_versions(Bucket=bucket.name, **request))
     versions: Sequence[Any] = reply.get("Versions", ())
     markers: Sequence[Any] = reply.get("DeleteMarkers", ())
     folders = [folder.get("Prefix", "") for folder in reply.get("CommonPrefixes", ())]
@@ -243,10 +241,9 @@ def purge(bucket: S3Bucket, keys: Sequence[str], until: float) -> dict[str, KeyR
                 results[key] = verdict
             else:
                 doomed += versions
-        failures = _failures(bucket, delete(bucket, [Target(v.key, v.id) for v in doomed if not v.marker], until))
+        failures = _failures(bucket, [v for v in doomed if not v.marker], until)
         # Then the markers of keys without a refused version: a refused version stays hidden.
-        markers = [Target(v.key, v.id) for v in doomed if v.marker and v.key not in failures]
-        failures |= _failures(bucket, delete(bucket, markers, until))
+        failures |= _failures(bucket, [v for v in doomed if v.marker and v.key not in failures], until)
         results |= failures
         waiting = list(dict.fromkeys(v.key for v in doomed if v.key not in failures))
         for version in doomed:
@@ -277,25 +274,30 @@ def _verdict(key: str, listed: Sequence[ObjectVersion], complete: bool, removed:
     return deleted if removed else KeyResult(key=key, outcome=KeyOutcome.ABSENT)
 
 
-def _failures(bucket: S3Bucket, results: Results) -> dict[str, KeyResult]:
-    """Return one failure per key with a version that was not deleted; a refusal counts more than throttling."""
+def delete_versions(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float = NO_LIMIT) -> list[KeyResult]:
+    """Delete versions and delete markers; return their results in the same order."""
+    return delete(bucket, [v.key for v in versions], [v.id for v in versions], until=until)
+
+
+def _failures(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> dict[str, KeyResult]:
+    """Delete versions; return one failure per key with one that was not; a refusal counts more than throttling."""
     failures: dict[str, KeyResult] = {}
-    for target, result in results.items():
+    for version, result in zip(versions, delete_versions(bucket, versions, until), strict=True):
         if result.outcome in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
             continue
-        earlier = failures.get(target.key)
+        earlier = failures.get(version.key)
         if earlier is None or earlier.outcome is KeyOutcome.THROTTLED:
-            failures[target.key] = _with_lock(bucket, target, result)
+            failures[version.key] = _with_lock(bucket, version, result)
     return failures
 
 
-def _with_lock(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResult:
+def _with_lock(bucket: S3Bucket, locked: ObjectVersion, refusal: KeyResult) -> KeyResult:
     """Add the lock that refused a version to the reason, where the store's refusal does not name it."""
     if not refusal.reason.startswith("AccessDenied"):
         return refusal
-    full_key = bucket.full(target.key)
+    full_key = bucket.full(locked.key)
     try:
-        version = bucket.call(lambda s3: s3.head_object(Bucket=bucket.name, Key=full_key, VersionId=target.version))
+        version = bucket.call(lambda via: via.s3.head_object(Bucket=bucket.name, Key=full_key, VersionId=locked.id))
     except VaultFault:
         return refusal  # the refusal stands, without its cause
     if version.get("ObjectLockLegalHoldStatus") == "ON":
@@ -305,4 +307,4 @@ def _with_lock(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResul
         lock = f"{version['ObjectLockMode']} retention until {end:%Y-%m-%d %H:%M} UTC"
     else:
         return refusal
-    return refusal._replace(reason=f"LOCKED: {lock} keeps version {target.version} ({refusal.reason})")
+    return refusal._replace(reason=f"LOCKED: {lock} keeps version {locked.id} ({refusal.reason})")

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
-from sexton.storage.policy import check_key, check_listing, inside_other_vault
+from sexton.storage.policy import check_keys, check_listing, inside_other_vault
 from sexton.storage.port import BAD_REPLY, UNREACHABLE, Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.delete import Target, delete, head_all
-from sexton.storage.s3.purge import NULL, ObjectVersion, versions_of, versions_under
+from sexton.storage.s3.delete import head_all
+from sexton.storage.s3.purge import NULL, ObjectVersion, delete_versions, versions_of, versions_under
 
 ByKey = dict[str, list[ObjectVersion]]
 
@@ -37,8 +37,7 @@ def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) 
             yield from _undelete_page(bucket, page, dry_run)
     for start in range(0, len(keys), PAGE_KEYS):
         page_keys = list(dict.fromkeys(keys[start : start + PAGE_KEYS]))
-        for key in page_keys:
-            check_key(key)
+        check_keys(page_keys)
         yield from _undelete_keys(bucket, page_keys, dry_run)
 
 
@@ -85,9 +84,9 @@ def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Und
         removed += sum(map(len, markers.values()))
         if dry_run:
             break
-        replies = delete(bucket, [Target(v.key, v.id) for of_key in markers.values() for v in of_key])
+        replies = delete_versions(bucket, [v for of_key in markers.values() for v in of_key])
         gone = (KeyOutcome.DELETED, KeyOutcome.ABSENT)
-        failures |= {t.key: f"{t.key}: {reply.reason}" for t, reply in replies.items() if reply.outcome not in gone}
+        failures |= {reply.key: f"{reply.key}: {reply.reason}" for reply in replies if reply.outcome not in gone}
         hidden, unclear = _still_hidden(bucket, [key for key in markers if key not in failures])
         failures |= {key: f"{key}: it is still hidden, and its versions cannot be listed completely" for key in unclear}
         for key in [key for key, versions in hidden.items() if {v.id for v in versions} & {v.id for v in markers[key]}]:

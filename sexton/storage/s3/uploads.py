@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 
 from sexton.storage.model import ListedObject
 from sexton.storage.s3.bucket import NOT_ALLOWED_CODES, S3Bucket
+from sexton.storage.s3.transport import Transport
 from sexton.storage.s3.wire import error_of
 
 if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef
 
 PAGES = 1_000
@@ -30,7 +30,7 @@ def abort_uploads(bucket: S3Bucket, prefixes: Sequence[str]) -> int:
     """
     aborted = 0
     for upload in _uploads_under(bucket, [bucket.full(prefix) for prefix in prefixes]):
-        aborted += bucket.call(lambda s3, upload=upload: _abort(s3, bucket, upload))  # type: ignore[misc]
+        aborted += bucket.call(lambda via, upload=upload: _abort(via, bucket, upload))  # type: ignore[misc]
     return aborted
 
 
@@ -39,9 +39,9 @@ def begun(bucket: S3Bucket, before: str) -> list[ListedObject]:
     return [upload for upload in _uploads(bucket, bucket.prefix) if "" < upload.written <= before]
 
 
-def _abort(s3: "S3Client", bucket: S3Bucket, upload: ListedObject) -> bool:
+def _abort(via: Transport, bucket: S3Bucket, upload: ListedObject) -> bool:
     try:
-        s3.abort_multipart_upload(Bucket=bucket.name, Key=bucket.full(upload.key), UploadId=upload.etag)
+        via.s3.abort_multipart_upload(Bucket=bucket.name, Key=bucket.full(upload.key), UploadId=upload.etag)
     except ClientError as error:
         if error_of(error)[0] in ("NoSuchUpload", *NOT_ALLOWED_CODES):
             return False  # finished or aborted meanwhile, or these credentials may not abort it
@@ -76,10 +76,10 @@ def _read_page(
     """Return the uploads of one page, and the markers of the next one; none of them: there is no next page."""
     position = {name: value for name, value in markers.items() if value}
 
-    def request(s3: "S3Client") -> "ListMultipartUploadsOutputTypeDef | None":
+    def request(via: Transport) -> "ListMultipartUploadsOutputTypeDef | None":
         try:
             # Not encoded: SeaweedFS reports that it encodes but does not, and a key decoded wrongly is another key.
-            return s3.list_multipart_uploads(Bucket=bucket.name, Prefix=full_prefix, **position)  # type: ignore[arg-type]
+            return via.s3.list_multipart_uploads(Bucket=bucket.name, Prefix=full_prefix, **position)  # type: ignore[arg-type]
         except ClientError as error:
             if error_of(error)[0] in NOT_ALLOWED_CODES:
                 return None

@@ -7,7 +7,7 @@ truncated or about other keys is a ``VaultFault``; a listing is complete or a fa
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
@@ -29,12 +29,11 @@ from sexton.storage.model import (
     VaultSpec,
 )
 from sexton.storage.policy import (
-    check_key,
+    check_keys,
     check_listing,
     check_own,
     check_own_prefix,
     check_root,
-    inside_other_vault,
     is_other_marker,
     is_own,
     nested,
@@ -46,7 +45,6 @@ from sexton.storage.s3 import uploads as s3_uploads
 from sexton.storage.s3.bucket import NOT_ALLOWED_CODES, S3Bucket, throttled
 from sexton.storage.s3.delete import (
     Seen,
-    Target,
     delete,
     delete_conditionally,
     delete_unchanged,
@@ -54,12 +52,10 @@ from sexton.storage.s3.delete import (
     with_deleted_as,
 )
 from sexton.storage.s3.purge import null_bytes, purge
+from sexton.storage.s3.transport import Transport
 from sexton.storage.s3.undelete import undelete
 from sexton.storage.s3.wire import error_of
 from sexton.storage.vault_parts import cut_in_bytes, in_bytes, spread
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 KEY_BYTES = 1_024
 """Longest key that S3 accepts, in UTF-8, with the vault's prefix; a longer one makes its whole delete page fail."""
@@ -90,11 +86,11 @@ class S3Vault:
         return self._marker_at(self.spec.prefix + MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
-        body = marker.model_dump_json().encode()
+        bucket, body = self._bucket, marker.model_dump_json().encode()
 
-        def put_new(s3: "S3Client") -> bool:
+        def put_new(via: Transport) -> bool:
             try:
-                s3.put_object(Bucket=self.spec.location, Key=self.spec.prefix + MARKER_KEY, Body=body, IfNoneMatch="*")
+                via.s3.put_object(Bucket=bucket.name, Key=bucket.full(MARKER_KEY), Body=body, IfNoneMatch="*")
             except ClientError as error:
                 if error_of(error)[0] in ("PreconditionFailed", "ConditionalRequestConflict"):
                     return False
@@ -118,7 +114,7 @@ class S3Vault:
 
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
-        return self._without_own(listing.pages(self._bucket, prefix))
+        return listing.pages(self._bucket, prefix)
 
     def parts(self, count: int) -> Sequence[VaultPart]:
         def folders(folder: str) -> Sequence[str] | None:
@@ -133,8 +129,7 @@ class S3Vault:
             raise ValueError(
                 f"no probe showed that vault {self.spec.name} lists in byte order; its listing cannot be cut by keys"
             )
-        pages = listing.pages(self._bucket, part.prefix, loose=part.loose, after=part.after, until=part.until)
-        return self._without_own(pages)
+        return listing.pages(self._bucket, part.prefix, loose=part.loose, after=part.after, until=part.until)
 
     def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         self._check(keys)
@@ -149,7 +144,7 @@ class S3Vault:
     def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
         self._check(keys)
         until = time.monotonic() + PAGE_SECONDS if until is None else until
-        etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))
+        etag_of_key = dict(zip(keys, etags, strict=True)) if etags else dict.fromkeys(keys, "")
         results = self._delete(etag_of_key, until, conditional=self.spec.conditional)
         return [results[key] for key in keys]
 
@@ -184,9 +179,9 @@ class S3Vault:
         elif self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
             return purge(self._bucket, keys, until)
         else:
-            plain = delete(self._bucket, [Target(key) for key in keys], until)
-            results = {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
-        hidden = {key for key, result in results.items() if result.outcome is KeyOutcome.HIDDEN} & freed.keys()
+            plain = with_deleted_as(deleted, delete(self._bucket, keys, until=until))
+            results = dict(zip(keys, plain, strict=True))
+        hidden = [key for key in freed if results[key].outcome is KeyOutcome.HIDDEN]
         return results | {key: KeyResult(key, KeyOutcome.DELETED, bytes=freed[key]) for key in hidden}
 
     def abort_uploads(self, *prefixes: str) -> int:
@@ -198,9 +193,9 @@ class S3Vault:
         return s3_uploads.begun(self._bucket, before)
 
     def versions_days(self) -> int | None:
-        def rules(s3: "S3Client") -> Sequence[Any]:
+        def rules(via: Transport) -> Sequence[Any]:
             try:
-                return s3.get_bucket_lifecycle_configuration(Bucket=self.spec.location).get("Rules", ())
+                return via.s3.get_bucket_lifecycle_configuration(Bucket=self.spec.location).get("Rules", ())
             except ClientError as error:
                 if error_of(error)[0] in NO_RULES:
                     return ()
@@ -228,7 +223,7 @@ class S3Vault:
 
     def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_own_prefix(prefix)
-        pages = listing.pages(self._bucket, RESERVED_PREFIX + prefix)
+        pages = listing.pages(self._bucket, RESERVED_PREFIX + prefix, own=True)
 
         def own_files() -> Iterator[Sequence[ListedObject]]:
             for page in pages:
@@ -249,7 +244,7 @@ class S3Vault:
             if self.spec.versions == "purge" and self._bucket.versioning() != "":
                 results = list(purge(self._bucket, page, time.monotonic() + PAGE_SECONDS).values())
             else:
-                results = list(delete(self._bucket, [Target(key) for key in page]).values())
+                results = delete(self._bucket, page)
             for result in results:
                 if result.outcome is KeyOutcome.THROTTLED:
                     raise self._bucket.fault("UNREACHABLE", f"{result.key} was not removed: {result.reason}")
@@ -268,28 +263,18 @@ class S3Vault:
         return [marker for marker in map(self._marker_at, keys) if marker is not None]
 
     def descendant_marker(self) -> Marker | None:
-        for page in islice(listing.pages(self._bucket, ""), DESCENDANT_PAGES):
+        for page in islice(listing.pages(self._bucket, "", own=True), DESCENDANT_PAGES):
             for listed in page:
                 if is_other_marker(listed.key):
                     return self._marker_at(self.spec.prefix + listed.key)
         return None
 
     def _check(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            check_key(key)
+        check_keys(keys)
+        longest = len(self.spec.prefix) + max(map(len, keys), default=0)
+        for key in keys if longest > KEY_BYTES // 4 else ():  # no character has more than 4 bytes
             if len((self.spec.prefix + key).encode()) > KEY_BYTES:
                 raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows; use a shorter one")
-
-    def _without_own(self, pages: Iterator[Sequence[ListedObject]]) -> Iterator[Sequence[ListedObject]]:
-        """Yield the pages without Sexton's own files; refuse an object of another vault inside this one."""
-        for page in pages:
-            objects = [listed for listed in page if not listed.key.startswith(RESERVED_PREFIX)]
-            for listed in objects:
-                if inside_other_vault(listed.key):
-                    detail = f"{listed.key!r} belongs to another vault inside this one"
-                    raise self._bucket.fault("FOREIGN_MARKER", detail)
-            if objects:
-                yield objects
 
     def _marker_at(self, key: str) -> Marker | None:
         raw = self._bucket.get(key, MARKER_BYTES)
@@ -299,5 +284,5 @@ class S3Vault:
             raise self._bucket.fault("FOREIGN_MARKER", f"{key} cannot be read as a marker: {raw!r:.80}") from error
 
     def _put(self, key: str, body: bytes) -> None:
-        full_key = self._bucket.full(key)
-        self._bucket.call_with_retries(lambda s3: s3.put_object(Bucket=self.spec.location, Key=full_key, Body=body))
+        bucket, full_key = self._bucket, self._bucket.full(key)
+        bucket.call_with_retries(lambda via: via.s3.put_object(Bucket=bucket.name, Key=full_key, Body=body))

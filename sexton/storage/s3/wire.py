@@ -1,6 +1,6 @@
 """Create S3 clients, and translate failed or unreadable replies into faults.
 
-A reply that cannot be read never counts as success: boto3 turns an empty 200 into "no errors", so the raw bodies of
+A reply that cannot be read never counts as success: boto3 turns an empty 200 into "not versioned", so the raw bodies of
 the replies on which a deletion depends are checked before boto3 parses them.
 """
 
@@ -10,9 +10,8 @@ import re
 import threading
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
-from xml.etree import ElementTree
 
 import boto3
 from botocore.awsrequest import (
@@ -39,11 +38,7 @@ from urllib3.exceptions import ConnectTimeoutError
 from sexton.kernel.trust import is_loopback
 from sexton.storage.model import REQUEST_SECONDS
 from sexton.storage.port import Throttled, VaultFault
-from sexton.storage.s3 import listing_page
-from sexton.storage.s3.listing_page import UnreadableReply
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from sexton.storage.s3.transport import Transport, UnreadableReply, document
 
 ADDRESS_SECONDS = 3.0
 """How long one address may take to answer."""
@@ -117,7 +112,7 @@ LOGIN_SECONDS = 5.0
 _forgotten_at = [float("-inf")]
 
 
-def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
+def transport(endpoint: str, region: str, profile: str, ca_certs: str = "") -> Transport:
     """Return the client for one store and login; thread-safe, created once until a store refuses a login.
 
     Args:
@@ -127,7 +122,7 @@ def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "
         ca_certs: see ``Trust``.
     """
     with _creating:  # boto3 is thread-safe except for creating a client
-        return _client_of(endpoint, region, profile, ca_certs)
+        return _transport_of(endpoint, region, profile, ca_certs)
 
 
 def forget_logins() -> None:
@@ -135,15 +130,15 @@ def forget_logins() -> None:
     with _creating:
         if time.monotonic() - _forgotten_at[0] > LOGIN_SECONDS:
             _forgotten_at[0] = time.monotonic()
-            _client_of.cache_clear()
+            _transport_of.cache_clear()
 
 
-def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
+def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs: str = "") -> Transport:
     """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
     with _creating:
         credentials = _session(profile).get_credentials()
         access_key = credentials.access_key if credentials else "nobody"
-        return _client_of(endpoint, region, profile, ca_certs, (access_key, "not-the-secret"))
+        return _transport_of(endpoint, region, profile, ca_certs, (access_key, "not-the-secret"))
 
 
 def _session(profile: str) -> boto3.Session:
@@ -154,9 +149,9 @@ def _session(profile: str) -> boto3.Session:
 
 
 @lru_cache(maxsize=256)
-def _client_of(
-    endpoint: str, region: str, profile: str, ca_certs: str, login: tuple[str | None, str | None] = (None, None)
-) -> "S3Client":
+def _transport_of(
+    endpoint: str, region: str, profile: str, ca_certs: str, login: tuple[str, str] | None = None
+) -> Transport:
     """Return a client; ``login``: access key and secret, by default the profile's own."""
     session = _session(profile)
     config = Config(
@@ -179,18 +174,17 @@ def _client_of(
         endpoint_url=endpoint or None,
         config=config,
         verify=ca_certs or None,
-        aws_access_key_id=login[0],
-        aws_secret_access_key=login[1],
+        aws_access_key_id=login and login[0],
+        aws_secret_access_key=login and login[1],
     )
     connect_in_time(client)
     for operation in ("DeleteObjects", "PutObject"):
         client.meta.events.register(f"before-call.s3.{operation}", _add_md5)
-    client.meta.events.register_first("before-parse.*.ListObjectsV2", _read_page)
-    for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
+    for operation in ("GetBucketVersioning", *_ENDS):
         # Before boto3's own handler (at `before-parse.s3.*`), which turns a broken 200 into a 500, as of a busy store:
         # the wider pattern runs first. If that order changes, a broken reply is tried again, but still not trusted.
         client.meta.events.register_first(f"before-parse.*.{operation}", _refuse_unreadable)
-    return client
+    return Transport(client)
 
 
 def _add_md5(params: dict[str, Any], **_: Any) -> None:
@@ -203,15 +197,11 @@ def _add_md5(params: dict[str, Any], **_: Any) -> None:
     params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
 
 
-def _read_page(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Read a page of a listing, and leave an empty one to boto3; boto3 itself reads errors of the store."""
-    if response_dict["status_code"] == 200 and not response_dict["body"].rstrip().endswith(b"</Error>"):
-        customized_response_dict.update(listing_page.read(response_dict["body"]))
-        response_dict["body"] = b"<ListBucketResult/>"
-
-
 def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
-    """Raise ``UnreadableReply`` unless the body of a 200 is the complete document of its operation, or an error."""
+    """Raise ``UnreadableReply`` unless the body of a 200 is the complete document of its operation, or an error.
+
+    That of GetBucketVersioning must show whether the bucket is versioned.
+    """
     if response_dict["status_code"] != 200:
         return
     body: bytes = response_dict["body"]
@@ -219,30 +209,13 @@ def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_:
         if not body.rstrip().endswith((end, b"</Error>")):
             raise UnreadableReply(f"the listing ends with {body[-40:]!r}")
         return
-    try:
-        root = ElementTree.fromstring(body)
-    except ElementTree.ParseError as error:
-        raise UnreadableReply(f"not XML ({error}): {body[:80]!r}") from error
-    tags = [element.tag.rpartition("}")[2] for element in (root, *root)]
+    root = document(body)
+    tags = [element.tag for element in (root, *root)]
     if tags[0] == "Error":
-        return  # boto3 raises it
-    if operation_model.name == "GetBucketVersioning":
-        _refuse_unclear_versioning(root, tags, body)
-    elif tags[0] != "DeleteResult" or not {"Deleted", "Error"}.issuperset(tags[1:]):
-        raise UnreadableReply(f"expected a DeleteResult, got {body[:80]!r}")
-
-
-def _refuse_unclear_versioning(root: ElementTree.Element, tags: list[str], body: bytes) -> None:
-    """Raise ``UnreadableReply`` unless a reply to GetBucketVersioning shows whether the bucket is versioned.
-
-    As the SDK does, this ignores the name of the root: moto 5.2 writes GetBucketVersioningResponse. But a bucket counts
-    as never versioned where the status is missing, and a server that ignores ``?versioning`` also sends none.
-
-    Args:
-        root: the document.
-        tags: the name of its root, then those of the root's children; without namespaces.
-        body: the document as it was sent.
-    """
+        response_dict["status_code"] = 500  # boto3 raises it, but would overlook one with a namespace
+        return
+    # As the SDK does, this ignores the name of the root: moto 5.2 writes GetBucketVersioningResponse. But a bucket
+    # counts as never versioned where the status is missing, and a server that ignores `?versioning` also sends none.
     if not {"Status", "MfaDelete"}.issuperset(tags[1:]):
         raise UnreadableReply(f"GetBucketVersioning: expected a VersioningConfiguration, got {body[:80]!r}")
     states = [(element.text or "").strip() for element, tag in zip(root, tags[1:], strict=True) if tag == "Status"]
@@ -302,6 +275,8 @@ def fault(vault: str, error: Exception) -> VaultFault:
         return VaultFault(vault, "DENIED", f"{error}; configure credentials for this vault")
     if isinstance(error, UnreadableReply | ResponseParserError | ValueError):
         return VaultFault(vault, "BAD_REPLY", f"{error}; check which program answers at this endpoint")
+    if isinstance(error, RecursionError):
+        return VaultFault(vault, "BAD_REPLY", "every answer is a redirect; check the endpoint, and whether it has TLS")
     if isinstance(error, SSLError):
         return VaultFault(vault, "UNREACHABLE", f"{error}; for a private authority set ca_certs")
     return VaultFault(vault, "UNREACHABLE", f"{error}; check endpoint and network")
@@ -312,5 +287,8 @@ def fits_xml(key: str) -> bool:
     return _NOT_XML.search(key) is None
 
 
-REQUEST_ERRORS = (ClientError, BotoCoreError, ResponseParserError, UnreadableReply, ValueError)
-"""Errors of a request: refused, not sent, not answered, not readable (ValueError: a bad number or date)."""
+REQUEST_ERRORS = (ClientError, BotoCoreError, ResponseParserError, UnreadableReply, ValueError, RecursionError)
+"""Errors of a request: refused, not sent, not answered, not readable (ValueError: a bad number or date).
+
+RecursionError: where boto3 is redirected, it asks for the region, and again where this request is redirected, too.
+"""

@@ -11,7 +11,7 @@ from tests.servers import moto
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.moto import MotoS3
 from tests.servers.s3 import RunningS3
-from tests.support.places import Bucket, Directory, Place
+from tests.support.places import Bucket, Directory, Place, show_how_to_send
 
 MOTO_LACKS = {
     "test_the_abilities_of_the_embedded_store_are_detected": "its abilities differ, see test_moto.py",
@@ -93,15 +93,19 @@ def s3_server(request: pytest.FixtureRequest, s3_kind: str, s3_server: RunningS3
 
 @pytest.fixture
 def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    """A bucket whose vaults go through the proxy, and whose puts do not."""
-    return Bucket(s3_server.client(), proxy.url, bucket)
+    """A bucket whose vaults go through the proxy, and whose puts do not; boto3 has sent the first of its requests."""
+    place = Bucket(s3_server.client(), proxy.url, bucket)
+    show_how_to_send(place)
+    return place
 
 
 @pytest.fixture(params=["local", "s3"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A fresh bucket or directory."""
+    """A fresh bucket, of whose requests boto3 has sent the first, or directory."""
     if request.param == "local":
         (tmp_path / "root").mkdir()
         return Directory(tmp_path / "root")
     server: RunningS3 = request.getfixturevalue("s3_server")
-    return Bucket(server.client(), server.endpoint_url, request.getfixturevalue("bucket"))
+    place = Bucket(server.client(), server.endpoint_url, request.getfixturevalue("bucket"))
+    show_how_to_send(place)
+    return place

@@ -1,11 +1,10 @@
 """Purging a versioned bucket deletes every version of the named keys; only a complete listing of versions proves it."""
 
 import datetime as dt
-from collections.abc import Sequence
 
 import pytest
 
-from sexton.storage.model import KeyOutcome
+from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import bucket as s3_bucket
 from sexton.storage.s3 import delete as s3_delete
@@ -13,7 +12,7 @@ from sexton.storage.s3 import purge
 from sexton.storage.s3 import purge as s3_purge
 from sexton.storage.s3 import vault as s3_vault
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.delete import Results, Target
+from sexton.storage.s3.delete import Texts
 from sexton.storage.s3.vault import S3Vault
 from tests.integration.storage.versioned_bucket import outcomes, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
@@ -146,9 +145,9 @@ def test_a_thousand_keys_with_many_versions_end_in_time(
         place.put("wh/d/1", str(version).encode())
     clock, delete_together = Clock(), s3_delete._delete_together
 
-    def slowly(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
+    def slowly(bucket: S3Bucket, *columns: Texts) -> list[KeyResult]:
         clock.sleep(0.6 * s3_vault.PAGE_SECONDS)
-        return delete_together(bucket, targets)
+        return delete_together(bucket, *columns)
 
     monkeypatch.setattr(s3_delete, "PAGE_KEYS", 1)
     with monkeypatch.context() as slow:

@@ -11,10 +11,10 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import Trust
 from sexton.storage.kinds import open_vault
-from sexton.storage.model import KeyOutcome, VaultSpec
+from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.delete import Results, Target, delete
+from sexton.storage.s3.delete import delete
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.certificate import certificate
 from tests.servers.fault_proxy import FaultProxy
@@ -65,7 +65,7 @@ def test_plain_http_to_another_machine_needs_a_permission() -> None:
 
 BACKLOG = 4
 """Connections after which a socket that accepts none answers no more."""
-Delete = Callable[[int], Results]
+Delete = Callable[[int], list[KeyResult]]
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def delete_at(received: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[
     with answering(answer) as url, ExitStack() as sockets:
         port = int(url.rpartition(":")[2])
 
-        def delete_with(silent: int) -> Results:
+        def delete_with(silent: int) -> list[KeyResult]:
             hosts = [f"127.0.0.{n}" for n in range(2, 2 + silent)]
             for host in hosts:
                 listening = sockets.enter_context(socket.socket())
@@ -103,16 +103,14 @@ def delete_at(received: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[
                 socket, "getaddrinfo", lambda host, *rest: addresses if host == "store.test" else look_up(host, *rest)
             )
             spec = VaultSpec(instance="shop", name="cold", kind="s3", location=f"bucket-{silent}")
-            return delete(
-                S3Bucket(spec, f"http://store.test:{port}", trust=Trust(insecure_http=True)), [Target("a.dat")]
-            )
+            return delete(S3Bucket(spec, f"http://store.test:{port}", trust=Trust(insecure_http=True)), ["a.dat"])
 
         yield delete_with
 
 
 def test_a_silent_address_is_passed_over(delete_at: Delete) -> None:
     for silent in (0, 1):
-        [result] = delete_at(silent).values()
+        [result] = delete_at(silent)
 
         assert result.outcome is KeyOutcome.DELETED
 

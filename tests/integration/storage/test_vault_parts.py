@@ -26,6 +26,12 @@ def place(either: Place) -> Place:
     return either
 
 
+def page_of(keys: Sequence[str] = (), folders: Sequence[str] = (), token: str = "") -> listing.ListingPage:
+    """A page of objects and folders, with the token of the next."""
+    unknown = [""] * len(keys)
+    return listing.ListingPage(keys, ([1] * len(keys), unknown, unknown), folders, False, token, token != "")
+
+
 def listed(vault: Vault, parts: Sequence[VaultPart]) -> list[str]:
     return [one.key for part in parts for page in vault.list_part(part) for one in page]
 
@@ -89,20 +95,13 @@ def test_a_part_of_a_lost_bucket_is_a_fault_and_no_end(s3_server: RunningS3) -> 
 def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for name in ["x/", "wh/a", "wh/", "wh/a/b/"]:
         with subtests.test(name=name):
-
-            def page(*_: object, name: str = name, **__: object) -> dict[str, Any]:
-                return {"CommonPrefixes": [name], "EncodedFolders": False, "IsTruncated": False}
-
-            monkeypatch.setattr(listing, "_page", page)
+            monkeypatch.setattr(listing, "_page", lambda *_, name=name, **__: page_of(folders=[name]))
             with pytest.raises(VaultFault, match="BAD_REPLY"):
                 Bucket(None, "http://127.0.0.1:1", "bucket").vault().parts(10)  # type: ignore[arg-type]
 
 
 def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    def page(*_: object, **__: object) -> dict[str, Any]:
-        return {"Contents": [("wh/a/1", 1, "", "")], "IsTruncated": False}
-
-    monkeypatch.setattr(listing, "_page", page)
+    monkeypatch.setattr(listing, "_page", lambda *_, **__: page_of(["wh/a/1"]))
     with pytest.raises(VaultFault, match="BAD_REPLY"):
         listed(Bucket(None, "http://127.0.0.1:1", "bucket").vault(), [VaultPart(loose=True)])  # type: ignore[arg-type]
 
@@ -147,12 +146,10 @@ def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_af
 
     def page(
         bucket: Any, prefix: str, token: str, *, after: str = "", loose: bool = False, most: int = 100
-    ) -> dict[str, Any]:
+    ) -> listing.ListingPage:
         beyond = token or (after if heeds_after else "")
         found = [f"wh/{key}" for key in every if f"wh/{key}".startswith(prefix) and f"wh/{key}" > beyond]
-        contents, token = [(k, 1, "", "") for k in found[:100]], found[99] if len(found) > 100 else ""
-        folders = {"CommonPrefixes": [], "EncodedFolders": False}
-        return {"Contents": contents, "IsTruncated": token != "", "NextContinuationToken": token, **folders}
+        return page_of(found[:100], token=found[99] if len(found) > 100 else "")
 
     monkeypatch.setattr(listing, "_page", page)
     vault = Bucket(None, "http://127.0.0.1:1", "bucket").vault()  # type: ignore[arg-type]

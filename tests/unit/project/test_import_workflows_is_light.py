@@ -6,7 +6,7 @@ from pathlib import Path
 
 HEAVY = ("boto3", "botocore", "sqlalchemy", "alembic", "psycopg", "pyspark")
 OWN = ("sexton.database", "sexton.storage", "sexton.recycle", "sexton.owners", "sexton.runtime", "sexton.interfaces")
-SERVER = (*HEAVY, *OWN, "fastapi", "temporalio", "lxml", "pyarrow", "confluent_kafka")
+SERVER = (*HEAVY, *OWN, "fastapi", "temporalio", "pyarrow", "confluent_kafka")
 """What a program that only calls the API need not load."""
 
 
@@ -39,6 +39,6 @@ def test_importing_client_agent_or_workflows_loads_no_adapter() -> None:
 
 
 def test_the_stores_of_every_command_load_no_object_store() -> None:
-    libraries = ("boto3", "lxml", "pyarrow", "pyspark", "temporalio")
+    libraries = ("boto3", "pyarrow", "pyspark", "temporalio")
 
     assert _loaded(("import sexton.deployment, sexton.operators.stores", libraries)) == [""]

@@ -1,5 +1,7 @@
 """Doubtful keys, prefixes and overlapping vaults are refused; two last writes of one object are compared by seconds."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from sexton.kernel.errors import BadInput
 from sexton.storage.kinds import overlaps
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, is_rewritten
+from sexton.storage.policy import check_key, check_keys, check_listing, check_prefix, check_root, is_rewritten
 
 
 def s3(location: str = "b", prefix: str = "", endpoint: str = "") -> VaultSpec:
@@ -52,6 +54,19 @@ def test_a_key_that_could_mean_another_object_is_refused() -> None:
     for key in ("", "/", "/a", "a//", "a//b", ".", "..", "a/../b", "a/.", "a\0", "_sexton/x", "a/_sexton/b"):
         with pytest.raises(BadInput):
             check_key(key)
+
+
+def refuses(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except BadInput:
+        return True
+    return False
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "/", ".", "_sexton", "é", "\0", "\ud800", "\n"])).map("".join)))
+def test_page_of_keys_is_refused_as_each_of_them(keys: list[str]) -> None:
+    assert refuses(lambda: check_keys(keys)) == any(refuses(lambda key=key: check_key(key)) for key in keys)
 
 
 def test_vault_is_a_whole_bucket_or_a_folder() -> None:

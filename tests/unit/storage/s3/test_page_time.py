@@ -22,7 +22,7 @@ class SlowStore:
     """A clock, and a client whose requests each move it; ``ended``: when the deletes took effect."""
 
     def __init__(self, versioning: str = "", seconds: Iterator[float] | None = None) -> None:
-        self.now, self.ended, self.sent = 0.0, list[float](), list[float]()
+        self.now, self.ended, self.sent, self.s3 = 0.0, list[float](), list[float](), self
         self._versioning, self._seconds = versioning, seconds
 
     def monotonic(self) -> float:
@@ -38,11 +38,11 @@ class SlowStore:
         self.answer()
         return {"Status": self._versioning} if self._versioning else {}
 
-    def delete_objects(self, **_: Any) -> dict[str, Any]:
+    def delete_objects(self, *_: Any, **_named: Any) -> bytes:
         self.sent.append(self.now)
         self.answer()
         self.ended.append(self.now)
-        return {}
+        return b"<DeleteResult/>"
 
     delete_object = delete_objects
 
@@ -62,7 +62,7 @@ class SlowStore:
         for module in (bucket, delete, purge, vault, purge):
             monkeypatch.setattr(module, "time", self, raising=False)
         monkeypatch.setattr(bucket, "REQUESTS_AT_ONCE", 1)
-        monkeypatch.setattr(bucket, "s3_client", lambda *_: self)
+        monkeypatch.setattr(bucket, "transport", lambda *_: self)
         monkeypatch.setattr(purge, "versions_of", self.versions_of)
         return self
 
