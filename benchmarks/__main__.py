@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from benchmarks import (
     chart,
+    check,
     client,
     commands,
     console,
@@ -54,6 +55,7 @@ ALL = (
     "protect",
     "client",
     "reconcile",
+    "check",
     "topics",
     "console",
     "pace",
@@ -104,6 +106,7 @@ def main() -> int:
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "client": lambda: client.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else client.run(),
         "reconcile": lambda: reconcile.run(QUICK_DUE[1], QUICK_PAIRS) if given.quick else reconcile.run(),
+        "check": lambda: check.run(QUICK_DUE[1], QUICK_PAIRS) if given.quick else check.run(),
         "record": lambda: record.run(QUICK_RECORD) if given.quick else record.run(given.objects or record.ROWS),
         "topics": lambda: topics.run(QUICK_TOPICS, QUICK_PAIRS) if given.quick else topics.run(),
         "console": lambda: console.run(console.QUICK, 5) if given.quick else console.run(),

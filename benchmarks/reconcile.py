@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,11 +30,9 @@ MEMORY = "3g"
 
 def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
     """Measure, in turns."""
-    import duckdb
-
     with scratch() as scratches, ExitStack() as stack:
         folder = scratches.disk
-        _write(folder, rows)
+        write(folder, rows)
         sessions = Sessions("local[2]", {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}, folder)
         try:
             session = stack.enter_context(sessions.of("benchmark"))
@@ -46,17 +45,13 @@ def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
                     orphans = reconcile.inverted(some, exact, known.where("prefix"))
                     return lost.count(), orphans.count()
 
-            def by_duckdb() -> tuple[int, int]:
-                with duckdb.connect(config={"threads": 2, "memory_limit": MEMORY, "temp_directory": str(folder)}) as db:
-                    o, k = (f"read_parquet('{folder}/{name}/*.parquet')" for name in ("objects", "records"))
-                    lost = f"SELECT count(*) FROM {k} k ANTI JOIN {o} o USING (vault, name)"
-                    orphans = f"SELECT count(*) FROM {o} o ANTI JOIN {k} k USING (vault, name)"
-                    return db.execute(lost).fetchall()[0][0], db.execute(orphans).fetchall()[0][0]
-
             took: dict[str, list[float]] = {"spark": [], "duckdb": []}
             expected = (rows // FAULTS, rows // FAULTS)
             for pair in range(-2, pairs):  # the first two are for caches, and for what Java compiles
-                both: dict[str, Callable[[], tuple[int, int]]] = {"spark": by_spark, "duckdb": by_duckdb}
+                both: dict[str, Callable[[], tuple[int, int]]] = {
+                    "spark": by_spark,
+                    "duckdb": partial(by_duckdb, folder),
+                }
                 for name in sorted(both, reverse=bool(pair % 2)):
                     began = time.monotonic()
                     if (found := both[name]()) != expected:
@@ -75,6 +70,17 @@ def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
     return Result("reconcile", {"objects and records": f"{rows:,}", "pairs": pairs}, figures, {"seconds": took})
 
 
+def by_duckdb(folder: Path) -> tuple[int, int]:
+    """Return how many records have no object, and how many objects no record."""
+    import duckdb
+
+    with duckdb.connect(config={"threads": 2, "memory_limit": MEMORY, "temp_directory": str(folder)}) as db:
+        o, k = (f"read_parquet('{folder}/{name}/*.parquet')" for name in ("objects", "records"))
+        lost = f"SELECT count(*) FROM {k} k ANTI JOIN {o} o USING (vault, name)"
+        orphans = f"SELECT count(*) FROM {o} o ANTI JOIN {k} k USING (vault, name)"
+        return db.execute(lost).fetchall()[0][0], db.execute(orphans).fetchall()[0][0]
+
+
 def _peak(sessions: Sessions) -> int:
     """Return the peak bytes of Spark's server and of those of its Python workers that still live."""
     peak = 0
@@ -87,7 +93,7 @@ def _peak(sessions: Sessions) -> int:
     return peak
 
 
-def _write(folder: Path, rows: int) -> None:
+def write(folder: Path, rows: int) -> None:
     """Write both sides: each lacks every ``FAULTS``-th row of the other."""
     for side, lacks in (("objects", 0), ("records", 1)):
         (folder / side).mkdir()

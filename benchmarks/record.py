@@ -83,7 +83,7 @@ def run(rows: int = ROWS) -> Result:
         database = cluster.new_database(contenders.DEPLOYMENT)
         with served("benchmarks.record", rows) as endpoint, scratch() as place:
             contenders.prepare(database, endpoint, 0)
-            _write_records(database, rows)
+            write_records(database, rows)
             report, seconds, use = asyncio.run(_check(database, endpoint, place.disk))
     finally:
         cluster.stop()
@@ -100,7 +100,7 @@ def run(rows: int = ROWS) -> Result:
     return Result("record", sizes, figures, {"seconds": seconds, "use": use._asdict()})
 
 
-def _write_records(url: str, rows: int) -> None:
+def write_records(url: str, rows: int) -> None:
     """Write a table with a record of every object but one in ``FAULTS``, and as many of objects that do not exist."""
     key = KEY.format(folders=FOLDERS, rows=rows, middle="0123456789abcdef" * 4)
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as c:

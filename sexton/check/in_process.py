@@ -1,28 +1,26 @@
 """Compare objects with records in this process: for instances that one process can list in minutes, or without Spark.
 
-Objects and entries are stored in a scratch database on disk, so memory does not grow with their number.
+Both sides are written to scratch, and DuckDB compares them within limits, so memory does not grow with their number.
+They are compared by 64-bit hashes of names. Equal names have equal hashes, so nothing is reported wrongly. A finding is
+missed if the other side has another name with its hash: among 10 million, with a chance of 2^-40.
 """
 
-import sqlite3
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
+from typing import Any
 
-from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Heartbeat, Listing
-from sexton.check.policy import is_stored, latest_judged_write, old_enough, unknown_object, with_live_counts
+from sexton.check.model import CheckOrder, Evidence, Heartbeat, Listing
+from sexton.check.policy import findings_of, latest_judged_write, with_live_counts
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import TooManyObjects
-from sexton.marks.live import LiveEntry
-from sexton.marks.policy import covering_prefixes
+from sexton.kernel.process import beside
 from sexton.owners.port import NoLiveSide, OwnerSilent
-from sexton.storage.model import ListedObject, VaultSpec
-from sexton.storage.policy import canonical
+from sexton.storage.model import VaultSpec
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 PAGE_FINDINGS = 1_000
@@ -36,47 +34,67 @@ STORE_SECONDS = 3.0
 """How often a comparison stores how far it is."""
 MAX_ATTEMPTS = 6
 """Attempts to list a vault whose busy store cuts listings short, with waits of 1, 2, 4 … s between them."""
+LIMITS: Any = {
+    "threads": 2,
+    "memory_limit": "192MB",
+    "max_temp_directory_size": "64GB",
+    "preserve_insertion_order": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+}
+"""Of DuckDB, which writes to scratch what exceeds its memory. It reads no other file, and loads no extension."""
+_OBJECTS = """
+SET enable_external_access = false;
+SET lock_configuration = true;
+CREATE VIEW object AS SELECT *, written <> '' AND written <= getvariable('until') AS old, hash(vault, name) AS h
+FROM read_parquet(getvariable('objects'), hive_partitioning = false)
+"""
+_COUNTS = "SELECT vault, {'objects': count_if(old), 'young': count_if(NOT old)} FROM object GROUP BY vault"
+_LIVE_COUNTS = """
+CREATE VIEW known AS SELECT * RENAME (file_row_number AS n), hash(vault, name) AS h,
+    live AND list_contains(getvariable('whole'), vault) AS due
+FROM read_parquet(getvariable('records'), hive_partitioning = false, file_row_number = true);
+SELECT vault, count(DISTINCT h) FILTER (NOT prefix), count_if(prefix) FROM known WHERE live GROUP BY vault
+"""
+_FAULTY = """
+CREATE TABLE different AS SELECT DISTINCT coalesce(k.h, o.h) AS h, CASE
+    WHEN k.h IS NULL AND o.old AND getvariable('inverted') THEN 'UNKNOWN'
+    WHEN k.due AND o.h IS NULL THEN 'LOST'
+    WHEN k.due AND o.bytes <> k.bytes THEN 'SIZE_MISMATCH'
+END AS type
+FROM (SELECT h, bytes, due FROM known WHERE NOT prefix) k FULL JOIN (SELECT h, bytes, old FROM object) o ON k.h = o.h
+WHERE type IS NOT NULL;
+CREATE TABLE cover AS SELECT h, vault, length(name) AS length, bool_or(live) AS live
+FROM known WHERE prefix GROUP BY ALL;
+CREATE TABLE faulty AS
+SELECT n, hash(h, key, CASE type WHEN 'SIZE_MISMATCH' THEN bytes END) AS same, type = 'LOST' AS lost
+FROM known JOIN different USING (h) WHERE due AND NOT prefix;
+CREATE TABLE first AS SELECT min(n) AS n, lost FROM faulty GROUP BY same, lost;
+INSERT INTO first SELECT min(n), true FROM known ANTI JOIN (
+    SELECT hash(vault, left(name, length)) AS h
+    FROM object JOIN (SELECT DISTINCT vault, length FROM cover WHERE live) USING (vault) WHERE length(name) >= length
+) USING (h) WHERE due AND prefix GROUP BY h;
 
-_SCHEMA = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
-PRAGMA cache_size = -65536;
-CREATE TABLE object (
-    vault TEXT, name TEXT, key TEXT, bytes INT, etag TEXT, written TEXT, young INT, PRIMARY KEY (vault, name, key)
-) WITHOUT ROWID;
-CREATE TABLE known (
-    vault TEXT, name TEXT, key TEXT, live INT, bytes INT, record TEXT, PRIMARY KEY (vault, name, key)
-) WITHOUT ROWID;
-CREATE TABLE cover (
-    vault TEXT, name TEXT, key TEXT, live INT, record TEXT, PRIMARY KEY (vault, name)
-) WITHOUT ROWID;
+SELECT if(lost, 'LOST', 'SIZE_MISMATCH') AS type, vault, key, k.bytes AS expected, o.bytes AS size, etag, written,
+    record
+FROM (FROM known JOIN first USING (n)) k
+LEFT JOIN (FROM object SEMI JOIN (FROM different WHERE type = 'SIZE_MISMATCH') USING (h)) o USING (vault, key)
+WHERE lost OR o.bytes <> k.bytes
 """
-_ADD_ENTRY = """
-INSERT INTO known VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END,
-    live = max(live, excluded.live), bytes = coalesce(bytes, excluded.bytes)
+_UNKNOWN = """
+SELECT vault, key, bytes AS size, etag, written
+FROM object SEMI JOIN (FROM different WHERE type = 'UNKNOWN') USING (h) ANTI JOIN (
+    SELECT u.h FROM (
+        SELECT h, hash(vault, left(name, length)) AS prefix FROM object SEMI JOIN different USING (h)
+        JOIN (SELECT DISTINCT vault, length FROM cover) USING (vault) WHERE length(name) >= length
+    ) u SEMI JOIN cover ON u.prefix = cover.h
+) USING (h)
 """
-_ADD_PREFIX = """
-INSERT INTO cover VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    key = CASE WHEN excluded.live > live THEN excluded.key ELSE key END,
-    record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END,
-    live = max(live, excluded.live)
-"""
-_EMPTY_PREFIXES = """
-SELECT c.vault, c.key, c.record FROM cover c
-WHERE c.live AND c.vault = ? AND NOT EXISTS (
-    SELECT 1 FROM object o WHERE o.vault = c.vault AND o.name >= c.name AND o.name < c.name || char(1114111)
-)
-"""
-_DISAGREEING_ENTRIES = """
-SELECT k.vault, k.key, k.bytes, o.bytes, coalesce(o.etag, ''), coalesce(o.written, ''), k.record
-FROM known k LEFT JOIN object o USING (vault, name)
-WHERE k.live AND k.vault = ? AND (o.key IS NULL OR (o.key = k.key AND o.bytes <> k.bytes))
-"""
-_UNKNOWN_OBJECTS = """
-SELECT o.vault, o.name, o.key, o.bytes, o.etag, o.written FROM object o
-WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault AND k.name = o.name)
-"""
+"""``cover``: the prefixes; those of an object are the beginnings of its name that are as long as one of them.
+``faulty``: the records of findings, ``first``: the first one of each. Names may be long, so hashes are grouped and
+joined. Each statement has one step that needs much memory: where two share it, DuckDB may fail."""
 
 
 class InProcessComparison:
@@ -87,124 +105,101 @@ class InProcessComparison:
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and store each disagreement as a finding."""
-        with (
-            tempfile.TemporaryDirectory(prefix="sexton-check-") as folder,
-            closing(sqlite3.connect(Path(folder) / "check.db", isolation_level=None, check_same_thread=False)) as db,
-        ):
-            db.executescript(_SCHEMA)
-            db.execute("BEGIN")
+        import duckdb
+
+        if not vaults:
+            return Evidence(cutoff=order.run.cutoff, listings=(), listed_at=self._runs.now())
+        with tempfile.TemporaryDirectory(prefix="sexton-check-") as folder, duckdb.connect(config=LIMITS) as db:
+            counter = _PageCounter(heartbeat, self._runs, order)
+            files = [f"{folder}/objects-{n}" for n in range(len(vaults))]
+            listings = [self._list(file, spec, counter) for file, spec in zip(files, vaults, strict=True)]
+            listed_at = self._runs.now()
+            # After the end of a listing that was cut short, every object would look lost.
+            whole = [listing.vault for listing in listings if listing.whole]
             until = latest_judged_write(order.run.cutoff, order.grace_seconds)
-            pages = _PageCounter(heartbeat, self._runs, order)
-            listings = tuple(self._list(db, spec, until, pages) for spec in vaults)
-            evidence = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
+            variables = {"objects": files, "records": f"{folder}/records", "whole": whole, "until": until}
+            for name, value in (variables | {"inverted": order.inverted}).items():
+                db.execute(f"SET VARIABLE {name} = ?", [value])
+            db.execute("SET temp_directory = ?", [folder])
+            db.execute("SET allowed_directories = ?", [[folder]])
+            db.execute(_OBJECTS)
+            ask = partial(beside, heartbeat=heartbeat, interrupt=lambda _: db.interrupt())
+            numbers = dict(ask(lambda: db.execute(_COUNTS).fetchall()))
+            counted = tuple(listing.model_copy(update=numbers.get(listing.vault)) for listing in listings)
+            evidence = Evidence(cutoff=order.run.cutoff, listings=counted, listed_at=listed_at)
             try:
-                evidence = self._read_live_side(db, order, evidence, pages, divided=pages.listed > UNDIVIDED_OBJECTS)
+                at = self._read_live_side(f"{folder}/records", order, evidence, counter)
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
-            counts, page = Counter[str](), list[Discrepancy]()
-            for finding in self._findings(db, order, listings):
-                counts[finding.type] += 1
-                if is_stored(finding.type, counts[finding.type]):
-                    page.append(finding)
-                if len(page) == PAGE_FINDINGS:
-                    heartbeat()
-                    self._runs.store_findings(order.run, page)
-                    page = []
-            self._runs.store_findings(order.run, page)
-            return evidence.model_copy(update={"found": dict(counts)})
+            self._runs.count(
+                order.run, counter.listed, counter.records, 0
+            )  # 0: the rest takes a time that is not known
+            live = ask(lambda: db.execute(_LIVE_COUNTS).fetchall())
+            live_files, prefixes = ({row[0]: row[n] for row in live if row[n]} for n in (1, 2))
+            counts = self._store_findings(order, ask, db)
+            return with_live_counts(evidence, at, live_files, prefixes).model_copy(update={"found": dict(counts)})
 
-    def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, pages: "_PageCounter") -> Listing:
-        """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
-        attempts, listed_before = 0, pages.listed
+    def _store_findings(self, order: CheckOrder, ask: Callable[..., Any], db: Any) -> Counter[str]:
+        """Compare both sides and store the findings; return how many of each type there are."""
+        pattern, counts = self._live.pattern(order.instance), Counter[str]()
+        for query in (_FAULTY, _UNKNOWN):
+            rows = ask(partial(db.execute, query))
+            columns = [column[0] for column in rows.description]
+            while page := ask(partial(rows.fetchmany, PAGE_FINDINGS)):
+                found = findings_of((dict(zip(columns, row, strict=True)) for row in page), pattern, counts)
+                self._runs.store_findings(order.run, found)
+        return counts
+
+    def _list(self, file: str, spec: VaultSpec, counter: "_PageCounter") -> Listing:
+        """Write what one vault lists, again where the store was busy; a fault of the vault is an error of the listing.
+
+        The vault is verified before and after: an unmounted disk shows no listing.
+        """
+        from sexton.check import columns
+
+        def pages() -> Iterator[Any]:
+            vault = self._vaults.get(spec.instance, spec.name)
+            for part in vault.parts(1):
+                for page in filter(None, vault.list_part(part)):
+                    counter.add(len(page))
+                    yield columns.objects(spec.name, page)
+
+        attempts, listed_before = 0, counter.listed
         while True:
-            counts, pages.listed = Counter[str](), listed_before
+            counter.listed = listed_before
             try:
-                self._list_once(db, spec, until, counts, pages)
+                columns.write_pages(file, columns.OBJECTS, pages())
+                self._vaults.confirm(spec.instance, spec.name)
             except (VaultFault, UnknownVault) as e:
                 attempts += 1
                 if isinstance(e, Throttled) and attempts < MAX_ATTEMPTS:
                     until_again = time.monotonic() + (e.retry_after or 2.0 ** (attempts - 1))
                     while (remaining := until_again - time.monotonic()) > 0:
-                        pages.heartbeat()
+                        counter.heartbeat()
                         time.sleep(min(remaining, 0.5))
                     continue
-                return Listing(vault=spec.name, parts=1, ended=0, **counts, errors=(str(e)[:500],))
-            return Listing(vault=spec.name, parts=1, ended=1, **counts)
+                return Listing(vault=spec.name, parts=1, ended=0, errors=(str(e)[:500],))
+            return Listing(vault=spec.name, parts=1, ended=1)
 
-    def _list_once(
-        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: Counter[str], pages: "_PageCounter"
-    ) -> None:
-        """Store what one vault lists, and add its ``objects`` and ``young`` ones to the counts.
+    def _read_live_side(self, file: str, order: CheckOrder, evidence: Evidence, counter: "_PageCounter") -> int:
+        """Write the entries of the live side; return as of when it is true."""
+        from sexton.check import columns
 
-        The vault is verified before and after: an unmounted disk shows no listing.
-        """
-        db.execute("DELETE FROM object WHERE vault = ?", (spec.name,))
-        vault = self._vaults.get(spec.instance, spec.name)
-        for part in vault.parts(1):
-            for page in vault.list_part(part):
-                pages.add(len(page))
-                is_old = [old_enough(listed.written, until) for listed in page]
-                db.executemany(
-                    "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        (spec.name, canonical(listed.key), *listed, not old)
-                        for listed, old in zip(page, is_old, strict=True)
-                    ),
-                )
-                counts.update(objects=sum(is_old), young=len(page) - sum(is_old))
-        self._vaults.confirm(spec.instance, spec.name)
-
-    def _read_live_side(
-        self, db: sqlite3.Connection, order: CheckOrder, evidence: Evidence, pages: "_PageCounter", *, divided: bool
-    ) -> Evidence:
-        """Store the live side; return the evidence with its counts."""
-        live_prefixes = Counter[str]()
         until = time.monotonic() + LIVE_SECONDS
-        self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, pages.heartbeat)
-        with self._live.snapshot(order.instance, divided=divided) as moment:
-            for part in moment.parts:
-                for page in _read_ahead(self._live.read(order.instance, moment.name, part)):
-                    pages.records += len(page)
-                    pages.heartbeat()
-                    if time.monotonic() > until:
-                        raise OwnerSilent(f"the owner's records were read for {LIVE_SECONDS:,} s without an end")
-                    exact = [entry for entry in page if not entry.prefix]
-                    prefixes = [entry for entry in page if entry.prefix]
-                    db.executemany(_ADD_ENTRY, ((e.vault, e.name, e.key, e.live, e.bytes, e.record) for e in exact))
-                    db.executemany(_ADD_PREFIX, ((e.vault, e.name, e.key, e.live, e.record) for e in prefixes))
-                    live_prefixes.update(entry.vault for entry in prefixes if entry.live)
-        self._runs.count(order.run, pages.listed, pages.records, 0)  # 0: what follows takes a time that is not known
-        live_files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
-        return with_live_counts(evidence, moment.at, live_files, live_prefixes)
+        self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, counter.heartbeat)
+        with self._live.snapshot(order.instance, divided=counter.listed > UNDIVIDED_OBJECTS) as moment:
 
-    def _findings(
-        self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]
-    ) -> Iterator[Discrepancy]:
-        for listing in listings:
-            if not listing.whole:  # after the end of a listing that was cut short, every object would look lost
-                continue
-            # Live entries without an object or with one of another size, and live prefixes without an object.
-            for vault, key, expected, size, etag, written, record in db.execute(_DISAGREEING_ENTRIES, (listing.vault,)):
-                yield Discrepancy(
-                    type=FindingType.LOST if size is None else FindingType.SIZE_MISMATCH,
-                    vault=vault,
-                    key=key,
-                    expected=expected,
-                    size=size,
-                    etag=etag,
-                    written=written,
-                    record=record,
-                )
-            for vault, key, record in db.execute(_EMPTY_PREFIXES, (listing.vault,)):
-                yield Discrepancy(type=FindingType.LOST, vault=vault, key=key, record=record)
-        if order.inverted:
-            pattern = self._live.pattern(order.instance)
-            for vault, name, *listed in db.execute(_UNKNOWN_OBJECTS):
-                prefixes = covering_prefixes(name)
-                places = ", ".join("?" * len(prefixes))
-                covering = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({places}) LIMIT 1"
-                if db.execute(covering, (vault, *prefixes)).fetchone() is None:
-                    yield unknown_object(pattern, vault, ListedObject(*listed))
+            def pages() -> Iterator[Any]:
+                for part in moment.parts:
+                    for page in filter(len, self._live.read(order.instance, moment.name, part)):
+                        counter.records += len(page)
+                        counter.heartbeat()
+                        if time.monotonic() > until:
+                            raise OwnerSilent(f"the owner's records were read for {LIVE_SECONDS:,} s without an end")
+                        yield columns.records(page)
+
+            columns.write_pages(file, columns.RECORDS, pages())
+            return moment.at
 
 
 @dataclass
@@ -233,12 +228,3 @@ class _PageCounter:
         most = self.order.most_objects
         if most is not None and self.listed > most:
             raise TooManyObjects(f"the vaults have more than {most:,} objects")
-
-
-def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveEntry]]:
-    """Yield the pages; a thread reads each of them while the one before it is stored."""
-    with ThreadPoolExecutor(1) as reader:
-        following = reader.submit(next, pages, None)
-        while (page := following.result()) is not None:
-            following = reader.submit(next, pages, None)
-            yield page

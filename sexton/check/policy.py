@@ -6,7 +6,9 @@ orphans. So a run that could not see everything proves nothing (JuiceFS #6479, N
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sexton.check.model import (
     Discrepancy,
@@ -188,11 +190,6 @@ def latest_judged_write(cutoff: int, grace_seconds: int) -> str:
     return dt.datetime.fromtimestamp(until, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def old_enough(written: str, until: str) -> bool:
-    """Return whether an object is old enough to be judged; one without a known write time is not."""
-    return "" < written <= until
-
-
 def is_stored(type_: FindingType, number: int) -> bool:
     """Return whether a run stores its finding with this number, from 1, of a type."""
     return type_ is not FindingType.LOST or number <= MOST_LOST
@@ -206,21 +203,24 @@ def notes_on_lost(found: Mapping[str, int]) -> list[str]:
     return [f"{lost:,} live rows name no object, and {MOST_LOST:,} or more of them are stored as findings"]
 
 
-def unknown_object(pattern: str, vault: str, listed: ListedObject) -> Discrepancy:
-    """Return the finding for an object that no record names: an orphan only if its key has the form of owners' files.
+def findings_of(rows: Iterable[Mapping[str, Any]], pattern: str, counts: Counter[str]) -> list[Discrepancy]:
+    """Return the findings for rows of a comparison that the run stores; add all of them to the counts, by type.
 
-    ``pattern``: see ``LiveSide.pattern``.
+    Columns are fields of ``Discrepancy``. No record names an object without a type: it is an orphan only if its key has
+    the form of owners' files. ``pattern``: see ``LiveSide.pattern``.
     """
-    match = re.fullmatch(pattern, listed.key) if pattern and "\0" not in listed.key else None
-    return Discrepancy(
-        type=FindingType.UNKNOWN_KIND if match is None else FindingType.ORPHAN,
-        vault=vault,
-        key=listed.key,
-        size=listed.bytes,
-        etag=listed.etag,
-        written=listed.written,
-        record="" if match is None else match.groupdict().get("record") or "",
-    )
+    stored = []
+    for row in rows:
+        named = {name: value for name, value in row.items() if value is not None}
+        if "type" not in named:
+            match = re.fullmatch(pattern, row["key"]) if pattern and "\0" not in row["key"] else None
+            named["type"] = FindingType.UNKNOWN_KIND if match is None else FindingType.ORPHAN
+            named["record"] = "" if match is None else match.groupdict().get("record") or ""
+        finding = Discrepancy(**named)
+        counts[finding.type] += 1
+        if is_stored(finding.type, counts[finding.type]):
+            stored.append(finding)
+    return stored
 
 
 def still_disagrees(

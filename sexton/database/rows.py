@@ -7,12 +7,15 @@ Counters that outlive the rounds they were counted in, written in the transactio
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import psycopg
+from psycopg import abc, generators, pq, waiting
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    ClauseElement,
     Column,
     ColumnElement,
     Connection,
@@ -30,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import Database
 from sexton.database.tables.columns import Instant
@@ -40,6 +44,8 @@ MOST_BOUND = 4_096
 """Characters of a bound of a range."""
 READ_ROWS = 2_000
 """Rows fetched at once."""
+BLOCK_BYTES = 1 << 20
+"""Bytes of the rows that ``copied`` reads at once; one row more may follow."""
 ALL_ROWS = 2**62
 """As the size of a range: one range holds every row, and none is read to divide them."""
 MOST_SUM = 2**62 - 1
@@ -113,6 +119,63 @@ def ranges(c: Connection, ids: Select[Any], rows: int) -> list[tuple[str, str]]:
     ends = list(c.execute(select(end).where(numbered.c.n % rows == 0).order_by(numbered.c.id)).scalars())
     points = ["", *dict.fromkeys(ends)]
     return list(zip(points, [*points[1:], ""], strict=True))
+
+
+def copied(c: Connection, query: ClauseElement, schema: Any) -> Iterator[Any]:
+    """Yield the rows of a query as Arrow record batches, by COPY: no Python object is made of a row.
+
+    Args:
+        c: a transaction of a connection that is used once. Its limits hold, counted from its last statement.
+        query: what is read.
+        schema: the Arrow schema of its columns, which are texts, integers and booleans.
+
+    Raises:
+        DBAPIError: the database does not answer or refuses, or it shows a text that is none.
+    """
+    from pyarrow import ArrowInvalid, BufferReader, csv
+
+    # The names of the columns precede each block, as the reader would remove a byte order mark at its beginning.
+    header = ",".join(schema.names).encode() + b"\n"
+    parse = csv.ParseOptions(newlines_in_values=True)
+    nulls = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
+    convert = csv.ConvertOptions(column_types=schema, true_values=["t"], false_values=["f"], **nulls)
+    statement, connection = query.compile(dialect=c.dialect), c.connection.driver_connection
+    assert connection is not None
+    # A function of a view may choose another encoding while it is read.
+    copy = f"COPY ({statement}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')"
+    try:
+        with connection.cursor().copy(copy, statement.params):
+            try:
+                is_last = False
+                while not is_last:
+                    block, is_last = connection.wait(_next_block(connection.pgconn, header))
+                    read = csv.ReadOptions(use_threads=False, block_size=len(block))
+                    yield from csv.read_csv(BufferReader(block), read, parse, convert).to_batches()
+            except BaseException:
+                c.invalidate()  # the rest is not read: a function of a view may refuse to be cancelled
+                raise
+    except (psycopg.Error, ArrowInvalid) as e:
+        c.invalidate()  # it may be lost, before the first row too
+        raise DBAPIError.instance("", None, e, psycopg.Error) from None
+
+
+def _next_block(connection: pq.abc.PGconn, header: bytes) -> abc.PQGen[tuple[bytearray, bool]]:
+    """Return a header and the next rows of a COPY, and whether these are the last. Psycopg's own waits for each row."""
+    block, read = bytearray(header), connection.get_copy_data
+    while len(block) < BLOCK_BYTES:
+        size, row = read(1)
+        if size > 0:
+            block += row
+        elif size == 0:
+            while not (yield waiting.Wait.R):
+                pass
+            connection.consume_input()
+        else:
+            result, *_ = yield from generators.fetch_many(connection)
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise psycopg.errors.error_from_result(result)
+            return block, True
+    return block, False
 
 
 NORMAL = "normal"

@@ -3,12 +3,15 @@
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
+T = TypeVar("T")
+LOOK_SECONDS = 0.25
 CHILD_UMASK = 0o077
 """The umask of programs that Sexton starts: their files are readable by their owner only."""
 
@@ -39,6 +42,25 @@ def search_cycles_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)
+
+
+def beside(work: Callable[[], T], heartbeat: Callable[[], None], interrupt: Callable[[Future[T]], object]) -> T:
+    """Do the work in a thread, and call ``heartbeat`` meanwhile.
+
+    When ``heartbeat`` raises, call ``interrupt`` until the work has ended: once may be before it has begun.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        job = thread.submit(work)
+        try:
+            while not job.done():
+                heartbeat()
+                wait([job], LOOK_SECONDS)
+        except BaseException:
+            interrupt(job)
+            while not wait([job], LOOK_SECONDS).done:
+                interrupt(job)
+            raise
+        return job.result()
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """Live entries: objects that the owner's records or marks name, and the parts in which they are read. Pure values."""
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from sexton.storage.policy import ID_CHARACTERS, MAX_KEY_BYTES, canonical
 
@@ -43,6 +44,10 @@ class LiveEntry(NamedTuple):
     def name(self) -> str:
         """Return the canonical form of the key, in which keys are compared."""
         return canonical(self.key)
+
+
+LivePage: TypeAlias = Sequence[LiveEntry] | Any
+"""Entries, or an Arrow record batch of them: columns with the names and types of the fields, and no object for each."""
 
 
 class Part(NamedTuple):

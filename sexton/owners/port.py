@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError
-from sexton.marks.live import LiveEntry, Part
+from sexton.marks.live import LiveEntry, LivePage, Part
 from sexton.marks.model import Cutoff, DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 
@@ -158,7 +158,7 @@ class Owner:
         """
         return LiveParts(())
 
-    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[LivePage]:
         """Yield the entries of a part, in pages."""
         return iter(())
 

@@ -102,10 +102,10 @@ def endless_listing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event
     """Let listings last until they are interrupted; the event: one has begun."""
     listed = threading.Event()
 
-    def listing(_: Any, __: Any, ___: Any, ____: Any, pages: Any) -> None:
+    def listing(_: Any, __: Any, ___: Any, counter: Any) -> None:
         listed.set()
         while True:
-            pages.heartbeat()
+            counter.heartbeat()
             time.sleep(0.01)
 
     with monkeypatch.context() as m:

@@ -10,7 +10,7 @@ other machines.
 """
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 from sexton.check.model import Heartbeat, Moment
 from sexton.database.engine import Database
 from sexton.database.rows import ALL_ROWS, beyond
-from sexton.marks.live import LiveEntry, Part
+from sexton.marks.live import LiveEntry, LivePage, Part
 from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.registry.store import Registry
@@ -77,7 +77,7 @@ class LiveSide:
             heartbeat()
             time.sleep(REFRESH_LOOK_SECONDS)
 
-    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+    def read(self, instance: str, moment: str, part: Part) -> Iterator[LivePage]:
         """Yield the entries of one part, in pages."""
         if part.source not in SOURCES:
             yield from self._owner.read_live(instance, moment, part)

@@ -35,7 +35,7 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.live_view import LiveView, beginning, names_an_object
 from sexton.storage.kinds import VAULT_KINDS, NotInAnyVault, resolve, url_roots
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import canonical
+from sexton.storage.policy import MAX_KEY_BYTES, canonical
 
 MOST_ID = 300
 """Characters of a vault, kind or id that are read; the row is only named with them."""
@@ -211,6 +211,15 @@ def resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:
     if not key or vault != entry.vault or entry.key not in [root + key for root in url_roots(vaults[vault])]:
         raise OwnerSilent(f"{entry.record} has the key {entry.key[:MOST_SHOWN]!r} in vault {entry.vault}; {REMEDY}")
     return entry._replace(key=key)
+
+
+def split(page: Any) -> tuple[Any, Any]:
+    """Return the rows of a batch whose keys neither ``resolved`` nor ``short_key`` changes, and the others. Pure."""
+    import pyarrow.compute as pc
+
+    is_short = pc.less_equal(pc.binary_length(page["key"]), MAX_KEY_BYTES)
+    is_plain = pc.and_not(is_short, pc.match_substring_regex(page["key"], f"^($|/|{_URL.pattern})"))
+    return page.filter(is_plain), page.filter(pc.invert(is_plain))
 
 
 def misplaced_keys(vault: str, vaults: Mapping[str, VaultSpec]) -> list[Range]:

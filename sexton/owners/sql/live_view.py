@@ -14,7 +14,6 @@ from sqlalchemy import (
     cast,
     column,
     func,
-    literal,
     null,
     or_,
     select,
@@ -25,9 +24,9 @@ from sqlalchemy import table as table_clause
 
 from sexton.database.engine import Database
 from sexton.database.roles import reader_grants
-from sexton.database.rows import READ_ROWS, in_list, ranges, within
+from sexton.database.rows import READ_ROWS, copied, in_list, ranges, within
 from sexton.database.tables import Instant
-from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part, names_prefix
+from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part
 from sexton.marks.policy import covering_prefixes
 from sexton.operators.registry.store import NO_VIEW, Instance
 from sexton.owners.port import OwnerSilent
@@ -36,6 +35,8 @@ LIVE_VIEW = "sexton_live"
 """The usual name. A relation of this name that no instance names is never read, but also never overlooked."""
 COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes", "as_of")
 OPTIONAL_COLUMNS = ("instance", "bytes", "as_of")
+ENDS_WITH_SEPARATOR = "[^A-Za-z0-9.-]$"
+"""A regular expression for keys of prefixes."""
 MOST_ENTRIES = 1_000_000
 """Rows of the suspected losses of a check, which are read into memory."""
 TYPES = {"bytes": BigInteger(), "as_of": Instant()}
@@ -127,11 +128,16 @@ def parts(view: LiveView, rows: int) -> list[Part]:
     return [Part("view", *bounds) for bounds in ranges(view.c, select(key).where(names_an_object(view)), rows)]
 
 
-def read(view: LiveView, part: Part) -> Iterator[list[LiveEntry]]:
-    """Yield the rows of a part in pages, with keys as the owner wrote them."""
-    query = _rows(view).where(within(view.table.c.key.collate("C"), part.after, part.until))
-    for rows in view.c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
-        yield [_entry(row) for row in rows]
+def read(view: LiveView, part: Part, *, exist: bool) -> Iterator[Any]:
+    """Yield the rows of a part as Arrow record batches, with keys as the owner wrote them.
+
+    ``exist``: the object of a row without an instance must exist, too; otherwise it may be another instance's.
+    """
+    import pyarrow as pa
+
+    types = (pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.int64(), pa.string())
+    query = _rows(view, exist=exist).where(within(view.table.c.key.collate("C"), part.after, part.until))
+    yield from copied(view.c, query, pa.schema(zip(LiveEntry._fields, types, strict=True)))
 
 
 def ids(view: LiveView, kind: str, after: str, until: str) -> Iterator[str]:
@@ -145,14 +151,14 @@ def ids(view: LiveView, kind: str, after: str, until: str) -> Iterator[str]:
     yield from view.c.execution_options(yield_per=READ_ROWS).execute(query).scalars()
 
 
-def entries_of(view: LiveView, records: Sequence[str]) -> list[LiveEntry]:
+def entries_of(view: LiveView, records: Sequence[str], *, exist: bool) -> list[LiveEntry]:
     """Return the rows of these records (``KIND/ID``) now: selected by id, as a key may be written in many forms."""
     wanted_records = set(records)
     ids = sorted({record.partition("/")[2] for record in records})
-    query = _rows(view).where(in_list(view.table.c.id, ids))
+    query = _rows(view, exist=exist).where(in_list(view.table.c.id, ids))
     entries: list[LiveEntry] = []
     for rows in view.c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
-        entries += [entry for entry in map(_entry, rows) if entry.record in wanted_records]
+        entries += [entry for entry in (LiveEntry(*row) for row in rows) if entry.record in wanted_records]
         if len(entries) > MOST_ENTRIES:
             raise OwnerSilent(f"{view.table.fullname} shows more than {MOST_ENTRIES:,} rows of {len(ids):,} records")
     return entries
@@ -181,19 +187,17 @@ def beginning(column: ColumnElement[Any], characters: int = MOST_SHOWN) -> Colum
     return func.substr(column, 1, characters, type_=Text())
 
 
-def _rows(view: LiveView) -> Select[str, str, str, str, int, str]:
-    columns = view.table.c
+def _rows(view: LiveView, *, exist: bool) -> Select[str, str, bool, bool, int, str]:
+    """Return the query of the rows that name an object, with the columns of ``LiveEntry``."""
+    columns, key = view.table.c, beginning(view.table.c.key, MOST_KEY)
     # The owner may compute the size as a sum, which is a decimal.
     size = cast(columns.bytes if "bytes" in columns else null(), BigInteger())
-    row_instance = columns.instance if "instance" in columns else literal(view.instance)
-    return select(
-        beginning(columns.vault),
-        beginning(columns.key, MOST_KEY),
-        beginning(columns.kind),
-        beginning(columns.id),
-        size,
-        beginning(row_instance),
-    ).where(names_an_object(view))
+    is_prefix = and_(size.is_(None), key.collate("C").regexp_match(ENDS_WITH_SEPARATOR))
+    must_exist = true() if exist or "instance" not in columns else columns.instance.is_not(None)
+    kind, id_ = (func.coalesce(beginning(text_), "", type_=Text()) for text_ in (columns.kind, columns.id))
+    return select(beginning(columns.vault), key, is_prefix, must_exist, size, kind + "/" + id_).where(
+        names_an_object(view)
+    )
 
 
 def names_an_object(view: LiveView) -> ColumnElement[bool]:
@@ -202,14 +206,3 @@ def names_an_object(view: LiveView) -> ColumnElement[bool]:
     Other rows name no object; in an anti-join their NULL would match nothing, or everything.
     """
     return and_(view.is_own_row, view.table.c.vault.is_not(None), view.table.c.key.is_not(None))
-
-
-def _entry(row: Any) -> LiveEntry:
-    vault, key, kind, id_, size, instance = row
-    if not key:
-        raise OwnerSilent(
-            f"the live view shows an empty key ({kind}/{id_}), which could mean the whole vault or nothing; "
-            "remove the row or name the object"
-        )
-    # A row without an instance may be another instance's, so its object need not exist in this one.
-    return LiveEntry(vault, key, names_prefix(key, size), instance is not None, size, f"{kind}/{id_}")

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sexton.database.engine import first_line
 from sexton.kernel.errors import BadInput
 from sexton.marks.kept import NAMED_LIVE
-from sexton.marks.live import LiveEntry, Part, short_key
+from sexton.marks.live import LiveEntry, LivePage, Part, short_key
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.plugin import OwnerContext
@@ -205,21 +205,21 @@ class SqlOwner(Owner):
             as_of = live_moment.read(view)
             return LiveParts(live_view.parts(view, rows), as_of)
 
-    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        """Yield the rows of a part of the view."""
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[LivePage]:
+        """Yield the rows of a part of the view, as columns where their keys are names of objects as they stand."""
         vaults = self._vaults(instance)
         with self._reading(instance, moment) as view:
-            exists = self._is_only_instance_of(view)
-            for page in live_view.read(view, part):
-                yield [_resolved(entry, vaults, exists=exists) for entry in page]
+            for page in live_view.read(view, part, exist=self._is_only_instance_of(view)):
+                plain, others = live_keys.split(page)
+                yield plain
+                yield [_resolved(LiveEntry(**row), vaults) for row in others.to_pylist()]
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         """Return the rows of these records now."""
         vaults = self._vaults(instance)
         with self._reading(instance) as view:
-            exists = self._is_only_instance_of(view)
-            entries = live_view.entries_of(view, records)
-        return [_resolved(entry, vaults, exists=exists) for entry in entries]
+            entries = live_view.entries_of(view, records, exist=self._is_only_instance_of(view))
+        return [_resolved(entry, vaults) for entry in entries]
 
     def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[str]:
         """Yield the ids of the view's rows of a kind; of kind ``key`` the keys of all, as they are written."""
@@ -256,7 +256,7 @@ class SqlOwner(Owner):
 def _count(view: LiveView, vaults: Mapping[str, VaultSpec]) -> int | None:
     """Return how many rows the view shows; None: one of them is a prefix."""
     columns = view.table.c
-    is_prefix = columns.key.op("~")("[^A-Za-z0-9.-]$")
+    is_prefix = columns.key.op("~")(live_view.ENDS_WITH_SEPARATOR)
     prefixes = func.coalesce(func.sum(case((is_prefix, 1), else_=0)), 0)
     is_object = and_(view.is_own_row, columns.key.is_not(None), columns.vault.in_(vaults))
     counts = select(func.count(), prefixes).select_from(view.table).where(is_object)
@@ -271,13 +271,8 @@ def _no_view(instance: str) -> str:
     )
 
 
-def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool) -> LiveEntry:
-    """Return the entry under the vault and key that a listing shows.
-
-    ``exists``: one instance names the view, so the object of a row without an instance must exist, too.
-    """
-    if exists and not entry.live:
-        entry = entry._replace(live=True)
+def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:
+    """Return the entry under the vault and key that a listing shows."""
     entry = live_keys.resolved(entry, vaults)
     # No object of a service has a longer key: the row is a loss with a name that can be stored.
     is_limited = entry.vault in vaults and kind_of(vaults[entry.vault]).is_service

@@ -12,8 +12,8 @@ import threading
 import uuid
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from pyspark.sql.connect.session import SparkSession
 import config
 import sexton
 from sexton.kernel.errors import SextonError
-from sexton.kernel.process import make_directory, open_file
+from sexton.kernel.process import LOOK_SECONDS, beside, make_directory, open_file
 from sexton.runtime.embedded.child import EmbeddedError
 from sexton.runtime.spark.server import ConnectServer, find_java, is_local
 
@@ -36,7 +36,6 @@ T = TypeVar("T")
 GONE = (PySparkException, RpcError, ValueError)
 """Errors of a client whose server or channel has ended."""
 _RAISED = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(Error|Exception|Fault|Silent|Input|Busy|Away): ")
-LOOK_SECONDS = 0.25
 MOST_SESSIONS = 1_000
 """Most sessions that the server may have ended since its start; each costs one request to skip."""
 RETRIES, BACKOFF_MS = 6, 2_000
@@ -178,25 +177,12 @@ class Sessions:
 
 
 def run(session: SparkSession, tag: str, work: Callable[[], T], heartbeat: Callable[[], None]) -> T:
-    """Do the work in its own thread, with tagged jobs; call ``heartbeat`` meanwhile.
-
-    When ``heartbeat`` raises, interrupt the jobs repeatedly until the work has ended: a single interrupt may arrive
-    before the job is submitted.
+    """Do the work in a thread, with tagged jobs, and call ``heartbeat`` meanwhile; when it raises, interrupt the jobs.
 
     Raises:
         SparkFailed: a job failed.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
-        job = thread.submit(tagged, session, {tag}, work)
-        try:
-            while not job.done():
-                heartbeat()
-                with suppress(TimeoutError):
-                    job.exception(LOOK_SECONDS)
-        except BaseException:
-            interrupt(session, tag, [job])
-            raise
-        return job.result()
+    return beside(partial(tagged, session, {tag}, work), heartbeat, lambda job: interrupt(session, tag, [job]))
 
 
 def tagged(session: SparkSession, tags: Collection[str], work: Callable[[], T]) -> T:

@@ -6,7 +6,8 @@ Options are small JSON: vaults and parts, never keys. A part that cannot be read
 ``error``: a failed job would hide it in a stack trace, and lose the rows of the other parts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,42 +15,20 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sexton.check.model import CheckOrder, Discrepancy
-from sexton.check.policy import is_stored, unknown_object
+from sexton.check import columns
+from sexton.check.model import CheckOrder
+from sexton.check.policy import findings_of
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.kernel.process import search_cycles_rarely
-from sexton.marks.live import Part
+from sexton.marks.live import LiveEntry, Part
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import ListedObject, VaultPart, VaultSpec
-from sexton.storage.policy import canonical
 from sexton.storage.port import UNREACHABLE, VaultFault
 
-OBJECTS = pa.schema(
-    [
-        ("vault", pa.string()),
-        ("name", pa.string()),
-        ("key", pa.string()),
-        ("bytes", pa.int64()),
-        ("etag", pa.string()),
-        ("written", pa.string()),
-        ("part", pa.int32()),
-        ("error", pa.string()),
-        ("again", pa.bool_()),
-    ]
-)
-RECORDS = pa.schema(
-    [
-        ("vault", pa.string()),
-        ("name", pa.string()),
-        ("key", pa.string()),
-        ("prefix", pa.bool_()),
-        ("live", pa.bool_()),
-        ("bytes", pa.int64()),
-        ("record", pa.string()),
-        ("error", pa.string()),
-    ]
-)
+ERROR = ("error", pa.string())
+LISTED = pa.schema([*columns.OBJECTS, ("part", pa.int32()), ERROR, ("again", pa.bool_())])
+READ = pa.schema([*columns.RECORDS, ERROR])
 
 
 class ListingPart(Message):
@@ -92,7 +71,7 @@ class ListedObjects(DataSource):
         return "sexton.objects"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(OBJECTS)
+        return from_arrow_schema(LISTED)
 
     def reader(self, schema: StructType) -> "ListedObjectsReader":  # noqa: ARG002  # Spark's interface
         return ListedObjectsReader(self.options["order"])
@@ -117,16 +96,12 @@ class ListedObjectsReader(DataSourceReader):
         try:
             for page in vaults.get(instance, part.vault).list_part(part.part):
                 if page:
-                    # Column by column: no row is made of each object.
-                    keys, sizes, etags, written = zip(*page, strict=True)
-                    names, empty = [*map(canonical, keys)], [None] * len(page)
-                    names_of_vault, numbers = [part.vault] * len(page), [part.number] * len(page)
-                    yield _batch(OBJECTS, (names_of_vault, names, keys, sizes, etags, written, numbers, empty, empty))
+                    yield _batch(LISTED, columns.objects(part.vault, page), part=part.number)
             vaults.confirm(instance, part.vault)  # the listing of an unmounted disk must not count
         except SextonError as e:
             busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE
-            failed = (part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)
-            yield _batch(OBJECTS, [[value] for value in failed])
+            failed = columns.objects(part.vault, [ListedObject("", 0)])
+            yield _batch(LISTED, failed, part=part.number, error=str(e)[:500], again=busy)
 
 
 class LiveRecords(DataSource):
@@ -137,7 +112,7 @@ class LiveRecords(DataSource):
         return "sexton.records"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(RECORDS)
+        return from_arrow_schema(READ)
 
     def reader(self, schema: StructType) -> "LiveRecordsReader":  # noqa: ARG002  # Spark's interface
         return LiveRecordsReader(self.options["order"])
@@ -159,22 +134,19 @@ class LiveRecordsReader(DataSourceReader):
         stores = order.where.stores()
         try:
             for part in order.parts[partition.number]:
-                for page in stores.live_side.read(order.instance, order.moment, part):
-                    if page:
-                        vaults, keys, *others = zip(*page, strict=True)
-                        columns = (vaults, [*map(canonical, keys)], keys, *others, [None] * len(page))
-                        yield _batch(RECORDS, columns)
+                for page in filter(len, stores.live_side.read(order.instance, order.moment, part)):
+                    yield _batch(READ, columns.records(page))
         except SextonError as e:
-            failed = ("", "", "", False, False, None, None, str(e)[:500])
-            yield _batch(RECORDS, [[value] for value in failed])
+            failed = columns.records([LiveEntry("", "", prefix=False, live=False)])
+            yield _batch(READ, failed, error=str(e)[:500])
         finally:
             stores.db.close()
 
 
-def _batch(schema: pa.Schema, columns: Iterable[Sequence[Any]]) -> pa.RecordBatch:
-    """Return columns as one Arrow batch."""
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _batch(schema: pa.Schema, page: pa.RecordBatch, **constants: str | int) -> pa.RecordBatch:
+    """Return a page with the further columns of a schema, each of one value."""
+    more = (pa.repeat(pa.scalar(constants.get(f.name), f.type), len(page)) for f in list(schema)[page.num_columns :])
+    return pa.RecordBatch.from_arrays([*page.columns, *more], schema=schema)
 
 
 PAGE_FINDINGS = 1_000
@@ -192,22 +164,12 @@ class FindingWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         order = CheckOrder.model_validate_json(self._order)
-        counts: dict[str, int] = {}
+        counts = Counter[str]()
         stores = None
         try:
             for batch in batches:
                 for start in range(0, batch.num_rows, PAGE_FINDINGS):
-                    page: list[Discrepancy] = []
-                    for row in batch.slice(start, PAGE_FINDINGS).to_pylist():
-                        if "type" not in row:  # no record names the object
-                            etag, written = row["etag"] or "", row["written"] or ""
-                            listed = ListedObject(row["key"], row["size"], etag, written)
-                            finding = unknown_object(self._pattern, row["vault"], listed)
-                        else:
-                            finding = Discrepancy(**{name: value for name, value in row.items() if value is not None})
-                        counts[finding.type] = counts.get(finding.type, 0) + 1
-                        if is_stored(finding.type, counts[finding.type]):
-                            page.append(finding)
+                    page = findings_of(batch.slice(start, PAGE_FINDINGS).to_pylist(), self._pattern, counts)
                     if page and stores is None:
                         stores = ConnectionTarget.model_validate_json(self._where).stores()
                     if page and stores is not None:

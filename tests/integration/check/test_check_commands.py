@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sexton.check import parquet
+from sexton.check import columns
 from sexton.check.model import CheckRequest
 from sexton.insight.progress import progress_lines
 from sexton.storage.model import MARKER_KEY
@@ -144,7 +144,7 @@ def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture
 def test_all_findings_are_exported_to_parquet(
     checked: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "PAGE_ROWS", 2)
+    monkeypatch.setattr(columns, "PAGE_ROWS", 2)
     file = tmp_path / "findings.parquet"
     file.write_text("what was there")
 

@@ -8,8 +8,6 @@ from sexton.check.policy import (
     NAMED_IDS,
     compare_peer,
     judge,
-    latest_judged_write,
-    old_enough,
     repairable,
     reports_loss_too_late,
 )
@@ -87,18 +85,6 @@ def test_no_rebase_is_proposed_where_a_vault_was_not_listed() -> None:
         "vault cold: NO_MARKER: not the storage that was added",
         "vault cold: 1 of 1 parts of its listing did not end",
     )
-
-
-def test_k04_objects_younger_than_the_grace_are_not_judged() -> None:
-    cutoff = 1_767_312_000_999  # 2026-01-02T00:00:00 UTC, and a bit
-
-    for grace, old, young in (
-        (86_400, "2026-01-01T00:00:00", "2026-01-01T00:00:01"),
-        (0, "2026-01-01T23:00:00", "2026-01-01T23:00:01"),
-    ):
-        latest = latest_judged_write(cutoff, grace)
-        judged = [written for written in (old, young, "", "Thu, 01 Jan 2026") if old_enough(written, latest)]
-        assert judged == [old]
 
 
 def test_k08_only_confirmed_known_findings_are_repairable() -> None:

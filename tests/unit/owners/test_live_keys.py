@@ -1,10 +1,11 @@
 """Which keys a row of the live view may have, and what they mean."""
 
+import pyarrow as pa
 import pytest
 
-from sexton.marks.live import LiveEntry
+from sexton.marks.live import LiveEntry, short_key
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql.live_keys import misplaced_keys, resolved
+from sexton.owners.sql.live_keys import misplaced_keys, resolved, split
 from sexton.owners.sql.live_moment import require_recent
 from sexton.storage.model import VaultSpec
 
@@ -81,3 +82,16 @@ def test_a_copy_that_is_too_old_or_ahead_is_unreadable() -> None:
     for as_of, message in ((1_000_000, "last true 4,000 s ago"), (now + 60_001, "to come"), (1_399_000, "refresh it")):
         with pytest.raises(OwnerSilent, match=message):
             require_recent(as_of, now, 3_600)
+
+
+def test_rows_read_as_columns_are_those_that_stay_as_they_are() -> None:
+    keys = [*(key for _, key in (*ALLOWED, *REFUSED)), "é" * 512, "é" * 512 + "a", "a\n/b", "\na://b", "1a://b"]
+    page = pa.RecordBatch.from_pydict({"key": keys})
+
+    plain, others = (part["key"].to_pylist() for part in split(page))
+
+    assert sorted([*plain, *others]) == sorted(keys)
+    for key in plain:
+        entry = LiveEntry("cold", key, prefix=False, live=True)
+        assert (resolved(entry, VAULTS), short_key(key)) == (entry, key)
+    assert set(plain) == {"data/a.dat", "s3.dat", "s3:a.dat", "a", "é" * 512, "a\n/b", "\na://b", "1a://b"}

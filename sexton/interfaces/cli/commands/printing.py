@@ -123,7 +123,7 @@ def findings(
     if parquet is None:
         command(FINDINGS)(instance=instance, type=type_, confirmed=confirmed, after=after)
         return
-    from sexton.check.parquet import write
+    from sexton.check.columns import write
 
     with open_database() as service:
         name = service.stores.registry.resolve_instance(instance)
