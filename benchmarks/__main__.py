@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks import (
+    barrier,
     chart,
     check,
     client,
@@ -42,6 +43,7 @@ QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
 ALL = (
     "delete",
+    "barrier",
     "commands",
     "keys",
     "heavy",
@@ -91,6 +93,7 @@ def main() -> int:
         "keys": lambda: (
             keys.run(given.objects or QUICK_OBJECTS * 10, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
         ),
+        "barrier": lambda: barrier.run(QUICK_OBJECTS, 1) if given.quick else barrier.run(),
         "commands": lambda: commands.run(QUICK_OBJECTS, 1) if given.quick else commands.run(),
         "takeover": lambda: takeover.run(QUICK_OBJECTS * 10) if given.quick else takeover.run(),
         "plan": lambda: plan.run(QUICK_PROTECT) if given.quick else plan.run(),

@@ -6,7 +6,7 @@ compares, looks at each loss again, and concludes. DuckDB reads two Parquet file
 """
 
 import json
-import resource
+import re
 import statistics
 import subprocess
 import sys
@@ -93,7 +93,7 @@ def main(database: str, endpoint: str) -> None:
     seen = {
         "check": time.perf_counter() - began,
         "cpu": time.process_time() - cpu,
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "memory": int(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) / 1024,
         "lost": report.confirmed.get("LOST"),
         "orphans": report.found.get("ORPHAN"),
         "whole": report.whole,

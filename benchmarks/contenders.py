@@ -35,8 +35,10 @@ from sexton.marks.model import CHUNK_MARKS
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.add_remove import add_vault
 from sexton.operators.registry.store import Registry
+from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.policy import cutoff, policy
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.recycler import Recycler
@@ -192,23 +194,27 @@ def cpu_of_session(leader: int) -> float:
 
 
 def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
-    """One whole round as a worker runs it, from its lease to its report; the workflow's own steps, without Temporal."""
+    report = whole_round(engine, recycler, POLICY)
+    if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * job.keys, {}):
+        raise AssertionError(f"the round did not do all: {report}")
+
+
+def whole_round(engine: Engine, recycler: Recycler, policy: Policy) -> RoundReport:
+    """Run a round as a worker does, from its lease to its report: the workflow's own steps, without Temporal."""
     rounds, books = engine.rounds, Ledger()
-    opened = rounds.open(INSTANCE, RUN, None, POLICY)
+    opened = rounds.open(INSTANCE, RUN, None, policy)
     recycler.announce(opened, _alive)
     order = AdoptOrder(
         round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE_SECONDS, cutoffs=opened.cutoffs
     )
     books.add_adoption(recycler.adopt(order, 1, _alive))
-    plan = rounds.plan(INSTANCE, POLICY, "bench")
+    plan = rounds.plan(INSTANCE, policy, "bench")
     books.begin(plan)
     for kind in plan.kinds:
         while shards := books.unfinished_shards(kind.kind):
             order = books.next_range(opened, plan, kind, shards[0])
             books.add_range(order, recycler.recycle(order, 1, _alive))
-    report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
-    if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * job.keys, {}):
-        raise AssertionError(f"the round did not do all: {report}")
+    return rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
 
 
 def unsafe(job: Job) -> None:

@@ -17,7 +17,7 @@ from sexton.runtime.stores import DeploymentStores, live_settings
 
 if TYPE_CHECKING:
     from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview, PlanStanding, SearchedPlace
-    from sexton.insight.views import MarkPage, Overview, Story
+    from sexton.insight.views import InstanceStatus, MarkPage, Overview, Story
     from sexton.marks.kept import Blocker
     from sexton.marks.model import DueMark, Ref
     from sexton.operators.controls.model import Halt
@@ -84,12 +84,17 @@ class Deployment:
             for token in self.stores.tokens.ended()
         ]
 
+    def problems_of(self, instances: "Sequence[InstanceStatus]", only: str | None = None) -> "list[Blocker]":
+        """Return the problems of instances, and of settings in force nowhere; ``only``: those of its and of all."""
+        from sexton.insight.status import problems
+
+        return [*self.ignored_settings(only), *(row for i in instances for row in problems(i))]
+
     def problems(self) -> "list[Blocker]":
         """Return what needs an operator, as ``sexton status`` lists it: the worst first, and no orders of theirs."""
-        from sexton.insight.status import log_problems, problems, worst_first
+        from sexton.insight.status import log_problems, worst_first
 
-        known = [*self.ignored_settings(), *self.ended_tokens()]
-        known += [row for i in self.status().instances for row in problems(i)]
+        known = [*self.problems_of(self.status().instances), *self.ended_tokens()]
         known += log_problems(*self.stores.log_figures())
         return [row for row in worst_first(known) if not row.severity.is_ordered]
 

@@ -5,7 +5,7 @@ from the order.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,7 +27,9 @@ from sexton.check.model import (
 from sexton.check.object_lookup import existing, existing_below, keys_by_vault
 from sexton.check.policy import (
     REACTION_DAYS,
+    UNNAMED,
     compare_peer,
+    in_words,
     latest_judged_write,
     listed_objects,
     notes_on_lost,
@@ -36,7 +38,7 @@ from sexton.check.policy import (
 )
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.repair import Orphans
-from sexton.check.sql.store import CheckStore
+from sexton.check.sql.store import CHECKED_TWICE, CheckStore
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
 from sexton.marks.live import LiveEntry, names_prefix
@@ -127,8 +129,12 @@ class Checker:
         order = self._checked(order)
         evidence = _with_remarks(_evidence_of(order.run), reported)
         too_late, notes = self._vaults_reporting_too_late(order, heartbeat)
+        read = {listing.vault: at for listing in evidence.listings if (at := listing.inventory_at) is not None}
+        notes += [
+            f"vault {vault} was not listed: its inventory of {in_words(at)} was read" for vault, at in read.items()
+        ]
         try:
-            self._verify_findings(order.run, heartbeat)
+            self._verify_findings(order.run, read, heartbeat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
         counts = {type_: n for type_, n in evidence.found.items() if type_ not in UNCOMPARED}
@@ -168,19 +174,21 @@ class Checker:
         own = {"instance": run.instance, "run": run, "grace_seconds": grace_seconds, "inverted": settings.inverted}
         return order.model_copy(update=own)
 
-    def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
-        """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""
-        after = 0
-        while findings := self._runs.unresolved(
-            run, (FindingType.LOST, FindingType.SIZE_MISMATCH), after, PAGE_FINDINGS
-        ):
-            after = findings[-1].id
+    def _verify_findings(self, run: Run, by_inventory: Collection[str], heartbeat: Heartbeat) -> None:
+        """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it.
+
+        ``by_inventory``: vaults that were not listed: there the objects that no record names are looked up, too.
+        """
+        after, types = 0, (*CHECKED_TWICE, *(UNNAMED if by_inventory else ()))
+        while seen := self._runs.unresolved(run, types, after, PAGE_FINDINGS):
+            after = seen[-1].id
             heartbeat()
+            findings = [f for f in seen if f.type in CHECKED_TWICE or f.vault in by_inventory]
             entries: dict[str, list[LiveEntry]] = defaultdict(list)
             for entry in self._owner.live_entries_of(run.instance, sorted({finding.record for finding in findings})):
                 entries[entry.record].append(entry)
-            prefixes = [f for f in findings if names_prefix(f.key, f.expected)]
-            files = [f for f in findings if not names_prefix(f.key, f.expected)]
+            prefixes = [f for f in findings if f.type in CHECKED_TWICE and names_prefix(f.key, f.expected)]
+            files = [f for f in findings if f not in prefixes]
             objects = existing(self._vaults, run.instance, keys_by_vault(files), heartbeat)
             objects |= existing_below(self._vaults, run.instance, keys_by_vault(prefixes), heartbeat)
             self._runs.resolve(run, {f.id: still_disagrees(f, entries[f.record], objects) for f in findings})

@@ -12,8 +12,8 @@ from sexton.check.model import Finding
 from sexton.kernel.errors import BadInput
 from sexton.kernel.process import open_file
 from sexton.marks.live import LiveEntry, LivePage
-from sexton.storage.model import ListedObject
 from sexton.storage.policy import canonical
+from sexton.storage.port import Page
 
 _TEXT = pa.string()
 _COMMON = {"vault": _TEXT, "name": _TEXT, "key": _TEXT}
@@ -33,9 +33,14 @@ FINDINGS = pa.schema(
 )
 
 
-def objects(vault: str, page: Sequence[ListedObject]) -> pa.RecordBatch:
-    """Return a page of a vault's listing that has objects."""
-    keys, *others = map(pa.array, zip(*page, strict=True))
+def objects(vault: str, page: Page, until: str = "") -> pa.RecordBatch:
+    """Return a page of a vault's listing that has objects.
+
+    ``until``: of an inventory: when an object was written that is not judged is left out, so that it counts as young.
+    """
+    keys, *others = page.columns if isinstance(page, pa.RecordBatch) else map(pa.array, zip(*page, strict=True))
+    if until:
+        others[-1] = pc.if_else(pc.less_equal(others[-1], until), others[-1], "")
     return _batch([pa.repeat(vault, len(page)), names(keys), keys, *others], OBJECTS)
 
 

@@ -14,13 +14,20 @@ from functools import partial
 from typing import Any
 
 from sexton.check.model import CheckOrder, Evidence, Heartbeat, Listing
-from sexton.check.policy import findings_of, latest_judged_write, with_live_counts
+from sexton.check.policy import (
+    findings_of,
+    inventory_at,
+    latest_in_inventory,
+    latest_judged_write,
+    parts_to_check,
+    with_live_counts,
+)
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import TooManyObjects
 from sexton.kernel.process import beside
 from sexton.owners.port import NoLiveSide, OwnerSilent
-from sexton.storage.model import VaultSpec
+from sexton.storage.model import VaultPart, VaultSpec
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 PAGE_FINDINGS = 1_000
@@ -157,12 +164,17 @@ class InProcessComparison:
         """
         from sexton.check import columns
 
+        parts: Sequence[VaultPart] = ()
+
         def pages() -> Iterator[Any]:
+            nonlocal parts
             vault = self._vaults.get(spec.instance, spec.name)
-            for part in vault.parts(1):
-                for page in filter(None, vault.list_part(part)):
+            parts = parts_to_check(vault, 1, counter.order.run.cutoff)
+            for part in parts:
+                until = latest_in_inventory(part, counter.order.grace_seconds)
+                for page in filter(len, vault.list_part(part)):
                     counter.add(len(page))
-                    yield columns.objects(spec.name, page)
+                    yield columns.objects(spec.name, page, until)
 
         attempts, listed_before = 0, counter.listed
         while True:
@@ -179,7 +191,7 @@ class InProcessComparison:
                         time.sleep(min(remaining, 0.5))
                     continue
                 return Listing(vault=spec.name, parts=1, ended=0, errors=(str(e)[:500],))
-            return Listing(vault=spec.name, parts=1, ended=1)
+            return Listing(vault=spec.name, parts=1, ended=1, inventory_at=inventory_at(parts))
 
     def _read_live_side(self, file: str, order: CheckOrder, evidence: Evidence, counter: "_PageCounter") -> int:
         """Write the entries of the live side; return as of when it is true."""

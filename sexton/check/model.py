@@ -114,6 +114,8 @@ class Listing(Message):
     """Objects younger than the grace period: skipped."""
     live: int = 0
     """Live files and live prefixes that records name in this vault."""
+    inventory_at: int | None = None
+    """As of when the inventory was that was read instead of a listing, ms since 1970; None: the vault was listed."""
     unnamed: int | None = None
     """Of ``objects``: those that no record names; None: they were not looked for."""
     errors: tuple[str, ...] = ()

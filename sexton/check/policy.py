@@ -25,14 +25,18 @@ from sexton.check.model import (
 )
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
-from sexton.storage.model import RESERVED_PREFIX, ListedObject
+from sexton.storage.model import RESERVED_PREFIX, ListedObject, VaultPart
 from sexton.storage.policy import canonical
+from sexton.storage.port import BAD_REPLY, Vault, VaultFault
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""
 APART_MS = 86_400_000
 """Two whole runs confirm an orphan when they are at least this far apart."""
 FRESH_MS = 2 * 86_400_000
+MOST_INVENTORY_MS = 3 * 86_400_000
+"""How old an inventory may be: a store that writes one each day delivers it within two."""
+UNNAMED = (FindingType.ORPHAN, FindingType.UNKNOWN_KIND)
 """No decision is based on a run older than this."""
 SHRINK_RATIO = 0.5
 """A run that sees less than this share of the last whole run's objects or live files proves nothing. So does one whose
@@ -190,6 +194,35 @@ def latest_judged_write(cutoff: int, grace_seconds: int) -> str:
     return dt.datetime.fromtimestamp(until, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+def parts_to_check(vault: Vault, count: int, cutoff: int) -> Sequence[VaultPart]:
+    """Return about ``count`` parts in which a check lists a vault, or the files of its newest inventory.
+
+    Raises:
+        VaultFault: there is no such inventory, or it is too old at the ``cutoff``: most of what it says could be wrong.
+    """
+    files = vault.reports()
+    at = inventory_at(files)
+    if at is not None and at < cutoff - MOST_INVENTORY_MS:
+        days = MOST_INVENTORY_MS // 86_400_000
+        raise VaultFault(vault.spec.name, BAD_REPLY, f"its inventory is of {in_words(at)}, older than {days} days")
+    return files or vault.parts(count)
+
+
+def inventory_at(parts: Iterable[VaultPart]) -> int | None:
+    """Return as of when parts are that are files of an inventory; None: they are listed now."""
+    return next((part.report.as_of for part in parts if part.report is not None), None)
+
+
+def latest_in_inventory(part: VaultPart, grace_seconds: int) -> str:
+    """Return the latest write of an object that is judged by an inventory; empty: the part is none of it."""
+    return "" if part.report is None else latest_judged_write(part.report.as_of, grace_seconds)
+
+
+def in_words(instant: int) -> str:
+    """Return an instant, ms since 1970."""
+    return f"{dt.datetime.fromtimestamp(instant / 1000, dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def is_stored(type_: FindingType, number: int) -> bool:
     """Return whether a run stores its finding with this number, from 1, of a type."""
     return type_ is not FindingType.LOST or number <= MOST_LOST
@@ -229,13 +262,15 @@ def still_disagrees(
     """Return whether a record and its object still disagree as the finding says.
 
     Args:
-        finding: a LOST or SIZE_MISMATCH finding.
+        finding: a LOST or SIZE_MISMATCH finding, or one of an object that an inventory names and no record.
         entries: the entries that its record names now.
         objects: the objects that exist now, by vault and key; under a prefix, any object below it.
     """
+    stored = objects.get((finding.vault, finding.key))
+    if finding.type in UNNAMED:
+        return stored is not None and (stored.bytes, stored.etag) == (finding.size, finding.etag)
     name = canonical(finding.key)
     live_entries = [e for e in entries if e.live and e.vault == finding.vault and e.name == name]
-    stored = objects.get((finding.vault, finding.key))
     if stored is None or not live_entries:
         return bool(live_entries)
     return all(entry.bytes is not None and entry.bytes != stored.bytes for entry in live_entries)

@@ -85,15 +85,14 @@ def status(call: Call, instance: Covered = None) -> Status:
     Example: sexton status --watch
     """
     from sexton.insight.progress import read_running
-    from sexton.insight.status import log_problems, problems, sentence
+    from sexton.insight.status import log_problems, sentence
 
     deployment = call.deployment
     overview, running = deployment.status(instance), tuple(read_running(deployment.db, instance))
     ui = deployment.settings.temporal.ui_url
     links = tuple(link_of(deployment.settings, work) for work in running) if ui else ()
     shown = dict(overview) | {"running": running, "temporal": ui, "links": links}
-    known = deployment.ignored_settings(instance)
-    known += [problem for i in overview.instances for problem in problems(i)]
+    known = deployment.problems_of(overview.instances, instance)
     if instance is None:
         topics, binlogs = call.stores.log_figures()
         known += log_problems(topics, binlogs)

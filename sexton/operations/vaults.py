@@ -35,6 +35,7 @@ class ShownVault(Message):
     endpoint: str
     versions: str
     conditional: bool
+    inventory: str
     keys_per_second: int | None
     """The cap of its deletions; None: it has none."""
     proof: str = ""
@@ -111,6 +112,14 @@ def add_vault(
     conditional: Annotated[
         bool, Field(description="Delete an object only while it has the ETag that was resolved.")
     ] = False,
+    inventory: Annotated[
+        str,
+        Flag(shown="URL"),
+        Field(
+            pattern="^(s3://[^/]+(/.*)?)?$",
+            description="Checks read the inventories of the bucket at s3://BUCKET/PREFIX instead of listing.",
+        ),
+    ] = "",
     take_over: Annotated[
         bool, Field(description="Accept the marker of an unregistered vault of this deployment.")
     ] = False,
@@ -140,6 +149,7 @@ def add_vault(
         profile=profile,
         versions=versions,
         conditional=conditional,
+        inventory=inventory,
     )
     already = name in [vault.name for vault in call.stores.registry.vaults(instance)]
     added = call.deployment.add_vault(spec, take_over=take_over)
@@ -194,7 +204,7 @@ def vaults(
     last = call.stores.reports.newest_reports({spec.instance for spec in specs})
     rows = (
         ShownVault(
-            **spec.model_dump(include={"instance", "kind", "versions", "conditional"}),
+            **spec.model_dump(include={"instance", "kind", "versions", "conditional", "inventory"}),
             vault=spec.name,
             place=f"{spec.location}/{spec.prefix}",
             endpoint=spec.endpoint or "default",

@@ -1,21 +1,25 @@
 """How an owner is declared: what Sexton knows of it before it asks it anything.
 
+What owners in Sexton's database share is below.
+
 A package outside of Sexton declares its owner as an entry point of the group ``sexton.owners``; those of Sexton are the
 folders beside this file that have a ``plugin.py``. Both name a ``PLUGIN``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, first_line
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.registry.store import Registry
-from sexton.owners.port import Owner
+from sexton.owners.port import Owner, OwnerSilent
 
 
 class OwnerContext(NamedTuple):
@@ -124,3 +128,16 @@ class OwnerPlugin:
     """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""
+
+
+STATEMENT_SECONDS = 3_600
+"""How long a part of a live side may take to be read: of a view without an index it reads every row."""
+
+
+@contextmanager
+def silent_on_error(what: str) -> Iterator[None]:
+    """Raise ``OwnerSilent`` for an error of the database; ``what``: what then cannot be done, in words."""
+    try:
+        yield
+    except SQLAlchemyError as e:
+        raise OwnerSilent(f"{what}: {first_line(e)}") from e

@@ -64,8 +64,9 @@ def _split_directory(place: str) -> tuple[str, str]:
 
 
 def _check_local(spec: VaultSpec) -> VaultSpec:
-    if spec.endpoint or spec.region or spec.profile or spec.conditional or spec.versions != "keep":
-        raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional are not for a directory")
+    if spec.endpoint or spec.region or spec.profile or spec.conditional or spec.versions != "keep" or spec.inventory:
+        others = "--endpoint, --region, --profile, --inventory, --versions and --conditional"
+        raise WrongUsage(f"{others} are not for a directory")
     location = str(Path(spec.location).resolve())
     if location == "/":
         raise WrongUsage("the whole file system is no vault; name a directory (is a variable empty?)")

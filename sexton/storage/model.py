@@ -81,6 +81,8 @@ class VaultSpec(_Value):
     """In a versioned bucket a delete adds a marker (it can be undone, no byte is freed), or removes all versions."""
     conditional: bool = False
     """A delete names the ETag that it means; an object that was rewritten since then is not deleted."""
+    inventory: str = ""
+    """Where the store writes inventories of the bucket, ``s3://BUCKET/PREFIX``: checks read them instead of listing."""
     probe: Probe | None = None
 
 
@@ -124,6 +126,18 @@ class ListedObject(NamedTuple):
     """By the store's clock: ``YYYY-MM-DDTHH:MM:SS`` in UTC, so that texts compare; empty: unknown."""
 
 
+class ReportFile(NamedTuple):
+    """A file of an inventory's report. ``key``: in the bucket of the inventory. Its other values prove what it is."""
+
+    key: str
+    as_of: int
+    """When the report was begun, ms since 1970: what was written later may be missing."""
+    md5: str = ""
+    etag: str = ""
+    columns: tuple[str, ...] = ()
+    """The names of its columns, where the file does not have them."""
+
+
 class VaultPart(NamedTuple):
     """A part of a vault that is listed by itself; the parts of one cut together hold each object once."""
 
@@ -134,6 +148,8 @@ class VaultPart(NamedTuple):
     after: str = ""
     until: str = ""
     """Only keys beyond ``after`` and up to ``until``, in byte order; an empty bound does not limit."""
+    report: ReportFile | None = None
+    """A file of an inventory, instead of a listing."""
 
 
 class KeyOutcome(StrEnum):

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from sexton.kernel.errors import NotFound, SextonError
 from sexton.storage.model import ClaimId, KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 UNREACHABLE, BAD_REPLY = "UNREACHABLE", "BAD_REPLY"
 FAULTS = frozenset(
@@ -16,6 +19,10 @@ NOT_LISTED = "NOT_LISTED"
 """Not a fault of the vault: an operator's list of allowed vaults leaves it out."""
 MOST_DETAIL = 1_000
 """Characters of a detail that are kept: what answers in the place of a store may send a whole page."""
+
+
+Page: TypeAlias = "Sequence[ListedObject] | RecordBatch"
+"""Listed objects, as rows or as columns."""
 
 
 class VaultFault(SextonError):
@@ -85,8 +92,17 @@ class Vault(Protocol):
         """
         ...
 
-    def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
+    def reports(self) -> Sequence[VaultPart]:
+        """Return the files of the newest inventory: parts that hold what the vault held then; none without one.
+
+        A vault with one whose report is missing, incomplete or changed is at fault.
+        """
+        ...
+
+    def list_part(self, part: VaultPart) -> "Iterator[Page]":
         """Yield pages of the objects of one part, without Sexton's own files; complete, or ``VaultFault``.
+
+        A file of an inventory has pages of columns, named as the fields of ``ListedObject``.
 
         Raises:
             ValueError: the part is a range of keys, and no probe showed that this store lists such ranges.

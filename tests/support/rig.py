@@ -131,9 +131,11 @@ class Rig:
         add_vault(self.registry, spec, self.deployment, self.endpoint_url)
         return root
 
-    def s3(self, bucket: str, name: str = "cold", instance: str = "shop", prefix: str = "") -> Vault:
+    def s3(
+        self, bucket: str, name: str = "cold", instance: str = "shop", prefix: str = "", inventory: str = ""
+    ) -> Vault:
         """Add a vault in a bucket; return the vault."""
-        spec = VaultSpec(instance=instance, name=name, kind="s3", location=bucket, prefix=prefix)
+        spec = VaultSpec(instance=instance, name=name, kind="s3", location=bucket, prefix=prefix, inventory=inventory)
         add_vault(self.registry, spec, self.deployment, self.endpoint_url)
         return self.vaults.get(instance, name)
 

@@ -24,8 +24,8 @@ from sexton.marks.live import LiveEntry, LivePage, Part
 from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.registry.store import Registry
+from sexton.owners.plugin import STATEMENT_SECONDS, silent_on_error
 from sexton.owners.port import Owner
-from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
 WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
 SOURCES = (WAITING, CLAIMED_MARKS, QUARANTINED)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, select, true, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, or_, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.check.model import (
@@ -25,7 +25,7 @@ from sexton.check.model import (
     UnknownCheck,
     UnknownFinding,
 )
-from sexton.check.policy import checked_shrunken, judge, listed_objects, with_unnamed_counts
+from sexton.check.policy import UNNAMED, checked_shrunken, judge, listed_objects, with_unnamed_counts
 from sexton.check.sql.findings import (
     RUN_DAYS,
     conclude_findings,
@@ -45,7 +45,6 @@ from sexton.operators.call_log import record_work
 
 CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""
-ENDED = (FindingState.GONE, FindingState.REPAIRED)
 PAGE_ROWS = 1_000
 MOST_PAGES = 50
 """A check deletes at most this many pages of rows; the next check continues."""
@@ -149,7 +148,8 @@ class CheckStore:
     def resolve(self, run: Run, disagrees: Mapping[int, bool]) -> int:
         """Confirm findings that the second check found again, and set the others to GONE; return how many it confirmed.
 
-        A confirmation counts once the run is whole. What is not found again is back, or its record is deleted.
+        A confirmation counts once the run is whole. What is not found again is back, or its record is deleted. Of an
+        object that no record names a later whole run is the confirmation.
 
         Args:
             run: the running check.
@@ -159,20 +159,28 @@ class CheckStore:
         found_again, refuted = (
             [id_ for id_, is_true in disagrees.items() if is_true is which] for which in (True, False)
         )
-        was_seen = self._seen_in(run, CHECKED_TWICE)
+        was_seen = self._seen_in(run, (*CHECKED_TWICE, *UNNAMED))
         with self._db.write() as c:
             if not self._is_running(c, run):
                 return 0
             values = {"state": FindingState.GONE, "confirmed_at": None, "proven_at": None}
-            is_refuted = and_(was_seen, t.c.state.not_in(ENDED), in_list(t.c.id, refuted))
+            is_refuted = and_(was_seen, self._not_ended(), in_list(t.c.id, refuted))
             c.execute(update(t).where(is_refuted).values(**values))
-            is_unconfirmed = and_(was_seen, t.c.confirmed_at.is_(None), in_list(t.c.id, found_again))
+            is_unconfirmed = and_(
+                self._seen_in(run, CHECKED_TWICE), t.c.confirmed_at.is_(None), in_list(t.c.id, found_again)
+            )
             return c.execute(update(t).where(is_unconfirmed).values(confirmed_at=self._db.now(c))).rowcount
 
-    def unresolved(self, run: Run, types: Collection[FindingType], after: int = 0, limit: int = 1_000) -> list[Finding]:
-        """Return findings of these types that the run saw, unless GONE or REPAIRED, in the order of their ids."""
+    def _not_ended(self) -> ColumnElement[bool]:
+        """Return the condition that a finding has not ended; an orphan that is marked exists until it is deleted."""
         t = self._db.t.finding
-        query = select(t).where(self._seen_in(run, types), t.c.id > after, t.c.state.not_in(ENDED))
+        is_marked = and_(t.c.state == FindingState.REPAIRED, t.c.type == FindingType.ORPHAN)
+        return or_(t.c.state.not_in((FindingState.GONE, FindingState.REPAIRED)), is_marked)
+
+    def unresolved(self, run: Run, types: Collection[FindingType], after: int = 0, limit: int = 1_000) -> list[Finding]:
+        """Return findings of these types that the run saw, unless they have ended, in the order of their ids."""
+        t = self._db.t.finding
+        query = select(t).where(self._seen_in(run, types), t.c.id > after, self._not_ended())
         with self._db.read() as c:
             return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 

@@ -69,6 +69,7 @@ vault = table(
     # what a delete does in a versioned bucket
     text("versions", CheckConstraint("versions IN ('keep', 'purge')"), default="keep"),
     boolean("conditional", default=False),  # a delete names the ETag that it means
+    text("inventory", default=""),  # where its store writes inventories; empty: checks list
     jsonb("probe", null=True),  # what its store was seen to do
     bigint("announced_round", default=0),  # the last round whose marker was written; 0: none
     UniqueConstraint("uuid"),

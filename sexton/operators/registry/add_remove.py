@@ -41,8 +41,8 @@ def add_vault(
     """Register a place as a vault of this deployment, and return it as registered.
 
     The marker is written before the row: a row without a marker is a fault, but a marker without a row is found again
-    when the command is repeated. A vault that is registered so is returned; what it lacks since then is reported, never
-    repaired.
+    when the command is repeated. A vault that is registered so is returned, and its ``inventory`` is the given one from
+    then on; what it lacks since then is reported, never repaired.
 
     ``take_over``: give the marker of an unregistered vault of this deployment to the new vault. ``trust``: of
     connections to an S3 service.
@@ -55,10 +55,11 @@ def add_vault(
     spec = kind_of(spec).check(spec).model_copy(update={"deployment": deployment})
     for known in registry.vaults(spec.instance):
         if known.name == spec.name:
-            given, has = (one.model_dump(exclude={"uuid", "probe"}) for one in (spec, known))
+            given, has = (one.model_dump(exclude={"uuid", "probe", "inventory"}) for one in (spec, known))
             if other := [f"{n} {has[n]!r}, not {value!r}" for n, value in given.items() if value != has[n]]:
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already, with {'; '.join(other)}")
-            return known
+            registry.set_inventory(spec.instance, spec.name, spec.inventory)
+            return known.model_copy(update={"inventory": spec.inventory})
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
     marker = vault.read_marker()

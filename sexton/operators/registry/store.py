@@ -225,6 +225,12 @@ class Registry:
                 .values(quarantined_reason=None, last_error=None)
             )
 
+    def set_inventory(self, instance: str, name: str, inventory: str) -> None:
+        """Store where checks find inventories of a vault; empty: they list it."""
+        t = self._db.t.vault
+        with self._db.write() as c:
+            c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(inventory=inventory))
+
     def store_probe(self, instance: str, name: str, probe: Probe) -> None:
         """Store the features that the vault's store has now. Processes that have the vault open open it again."""
         t = self._db.t.vault

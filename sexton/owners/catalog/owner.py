@@ -15,7 +15,7 @@ from sexton.owners.catalog import explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import STATEMENT_SECONDS, OwnerContext, silent_on_error
 from sexton.owners.port import (
     COUNT_SECONDS,
     FindRefs,
@@ -26,7 +26,6 @@ from sexton.owners.port import (
     Verify,
     nothing_to_verify,
 )
-from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
 FENCED_KIND = "prepared"
 """The kind whose marks a transaction of the catalog may still commit."""

@@ -22,9 +22,8 @@ from sexton.marks.kept import NAMED_LIVE
 from sexton.marks.live import LiveEntry, LivePage, Part, short_key
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import STATEMENT_SECONDS, OwnerContext, silent_on_error
 from sexton.owners.port import COUNT_SECONDS, LiveParts, NoLiveSide, Owner, OwnerSilent
-from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 from sexton.owners.sql import live_keys, live_moment, live_view
 from sexton.owners.sql.live_keys import LiveMarks
 from sexton.owners.sql.live_reading import OwnerSlow, reading

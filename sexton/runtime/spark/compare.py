@@ -17,7 +17,7 @@ from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
 from sexton.check.model import CheckOrder, Evidence, Heartbeat, Listing
-from sexton.check.policy import latest_judged_write, with_live_counts
+from sexton.check.policy import inventory_at, latest_judged_write, parts_to_check, with_live_counts
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
@@ -34,7 +34,7 @@ from sexton.runtime.spark.sources import (
     LiveRecords,
     RecordsOrder,
 )
-from sexton.storage.model import VaultPart, VaultSpec
+from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 T = TypeVar("T")
@@ -87,6 +87,7 @@ def listing_evidence(vault: str, progress: ListingProgress, old: int, young: int
         ended=len(ended.intersection(numbers)) if numbers else int(not errors),
         objects=old,
         young=young,
+        inventory_at=inventory_at(p.part for p in progress.parts if p.vault == vault),
         errors=tuple(errors),
     )
 
@@ -188,7 +189,9 @@ class SparkComparison:
 
     def _list_pass(self, this: _Run, number: int, parts: tuple[ListingPart, ...]) -> Pass:
         """List some parts to scratch, by one job."""
-        order = ListingOrder(where=self._where, vaults=tuple(this.vaults), parts=parts)
+        order = ListingOrder(
+            where=self._where, vaults=tuple(this.vaults), parts=parts, grace_seconds=this.order.grace_seconds
+        )
         rows = this.session.read.format(ListedObjects.name()).option("order", order.model_dump_json()).load()
         path = f"{this.folder}/objects/{number}"
         this.do(lambda: rows.write.mode("overwrite").parquet(path))
@@ -214,7 +217,8 @@ class SparkComparison:
             this.heartbeat()
             try:
                 self._vaults.confirm(spec.instance, spec.name)
-                vault_parts: Sequence[VaultPart] = self._vaults.get(spec.instance, spec.name).parts(PARTS)
+                vault = self._vaults.get(spec.instance, spec.name)
+                vault_parts = parts_to_check(vault, PARTS, this.order.run.cutoff)
             except (VaultFault, UnknownVault) as e:
                 faults[spec.name] = str(e)[:500]
             else:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from sexton.check import columns
 from sexton.check.model import CheckOrder
-from sexton.check.policy import findings_of
+from sexton.check.policy import findings_of, latest_in_inventory
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.kernel.process import search_cycles_rarely
@@ -45,6 +45,7 @@ class ListingOrder(Message):
     where: ConnectionTarget
     vaults: tuple[VaultSpec, ...]
     parts: tuple[ListingPart, ...]
+    grace_seconds: int
 
 
 class RecordsOrder(Message):
@@ -93,10 +94,10 @@ class ListedObjectsReader(DataSourceReader):
         part = order.parts[partition.number]
         vaults = order.where.vaults(order.vaults)
         instance = order.vaults[0].instance
+        until = latest_in_inventory(part.part, order.grace_seconds)
         try:
-            for page in vaults.get(instance, part.vault).list_part(part.part):
-                if page:
-                    yield _batch(LISTED, columns.objects(part.vault, page), part=part.number)
+            for page in filter(len, vaults.get(instance, part.vault).list_part(part.part)):
+                yield _batch(LISTED, columns.objects(part.vault, page, until), part=part.number)
             vaults.confirm(instance, part.vault)  # the listing of an unmounted disk must not count
         except SextonError as e:
             busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE

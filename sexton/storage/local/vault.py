@@ -103,6 +103,9 @@ class LocalVault:
 
             return spread(folders, count)
 
+    def reports(self) -> Sequence[VaultPart]:
+        return ()
+
     def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
         if part.after or part.until:
             raise ValueError(f"vault {self.spec.name} is a directory; its listing cannot be cut by keys")

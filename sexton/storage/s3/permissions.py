@@ -29,6 +29,10 @@ def vault_policy(spec: VaultSpec) -> Policy:
         _allow("Objects", sorted(object_actions), objects),
         _allow("OwnFiles", ["s3:PutObject"], _arn(spec.location, spec.prefix + RESERVED_PREFIX, "*")),
     ]
+    if spec.inventory:
+        name, _, prefix = spec.inventory.removeprefix("s3://").partition("/")
+        statements.append(_allow("ListInventory", ["s3:ListBucket"], _arn(name), prefix=prefix))
+        statements.append(_allow("Inventory", ["s3:GetObject"], _arn(name, prefix, "*")))
     if markers:
         statements.append(_allow("MarkersAbove", ["s3:GetObject"], markers))
     return {"Version": "2012-10-17", "Statement": statements}

@@ -38,7 +38,7 @@ from sexton.storage.policy import (
     is_own,
     nested,
 )
-from sexton.storage.port import Throttled
+from sexton.storage.port import Page, Throttled
 from sexton.storage.s3 import listing
 from sexton.storage.s3 import probe as s3_probe
 from sexton.storage.s3 import uploads as s3_uploads
@@ -124,7 +124,18 @@ class S3Vault:
             return spread(folders, count)
         return cut_in_bytes(folders, lambda part: listing.first_key(self._bucket, part), count)
 
-    def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
+    def reports(self) -> Sequence[VaultPart]:
+        if not self.spec.inventory:
+            return ()
+        from sexton.storage.s3 import inventory  # only checks need Arrow
+
+        return inventory.reports(self._bucket)
+
+    def list_part(self, part: VaultPart) -> "Iterator[Page]":
+        if part.report is not None:
+            from sexton.storage.s3 import inventory
+
+            return inventory.pages(self._bucket, part.report)
         if (part.after or part.until) and not in_bytes(self.spec.probe):
             raise ValueError(
                 f"no probe showed that vault {self.spec.name} lists in byte order; its listing cannot be cut by keys"

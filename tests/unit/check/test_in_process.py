@@ -58,7 +58,7 @@ class Sides(NamedTuple):
             if name == self.faulty:
                 raise VaultFault(name, "UNREACHABLE", "silent")
 
-        return SimpleNamespace(parts=lambda _: [None], list_part=list_part)
+        return SimpleNamespace(reports=lambda: (), parts=lambda _: [None], list_part=list_part)
 
     def confirm(self, *_: object) -> None: ...
 

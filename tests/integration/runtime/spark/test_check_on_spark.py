@@ -11,10 +11,12 @@ from sexton.contract import NewMark
 from sexton.runtime.spark import compare, reconcile
 from sexton.runtime.spark.compare import SparkComparison
 from tests.integration.check.conftest import Owned, file_keys
+from tests.integration.check.test_inventories import LOST, ORPHAN, RESIZED, UNKNOWN, Lake, lake
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
 
+__all__ = ["lake"]  # a fixture
 OnIt = Callable[[Rig], SparkComparison]
 ODD = [
     "data/ü/r1_0.dat",
@@ -90,6 +92,21 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
         ("UNKNOWN_KIND", "data/t9/odd ü_0.dat"),
         ("UNKNOWN_KIND", "tmp/u.tmp"),
     }
+
+
+def test_spark_reads_inventories_as_one_process_does(lake: Lake, on_spark: OnIt) -> None:
+    lake.remove(LOST)
+    lake.put(ORPHAN, UNKNOWN, RESIZED, body=b"longer than ten")
+    lake.report(age=3_600, form="CSV")
+    here = lake.check()
+    by_hand = finding_rows(lake)
+    lake.sql("DELETE FROM {}finding")
+    there = lake.check(on_spark(lake))
+
+    assert len(by_hand) == 4
+    assert finding_rows(lake) == by_hand
+    assert figures(there) == figures(here)
+    assert [report.run.state for report in (here, there)] == [RunState.WHOLE] * 2
 
 
 def test_k10_an_attempt_that_takes_over_lists_nothing_again(
