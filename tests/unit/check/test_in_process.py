@@ -17,7 +17,7 @@ from sexton.check.model import CheckOrder, Discrepancy, Evidence, Moment, Run, R
 from sexton.check.policy import judge
 from sexton.kernel.errors import SextonError
 from sexton.marks.live import LiveEntry, Part
-from sexton.storage.model import ListedObject, VaultSpec
+from sexton.storage.model import ListedObject, VaultPart, VaultSpec
 from sexton.storage.policy import canonical
 from sexton.storage.port import VaultFault
 
@@ -58,7 +58,7 @@ class Sides(NamedTuple):
             if name == self.faulty:
                 raise VaultFault(name, "UNREACHABLE", "silent")
 
-        return SimpleNamespace(reports=lambda: (), parts=lambda _: [None], list_part=list_part)
+        return SimpleNamespace(reports=lambda: (), parts=lambda _: [VaultPart()], list_part=list_part)
 
     def confirm(self, *_: object) -> None: ...
 
