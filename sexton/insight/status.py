@@ -242,7 +242,14 @@ def _late(i: InstanceStatus) -> Iterator[Blocker]:
         return
     name, what, todo = i.instance, quantity(marks, "mark"), f"sexton blockers {i.instance}"
     severity, why = Severity.OVERDUE, "due for more than a day"
-    if i.running is not None:
+    counts = i.last.kept if i.last is not None and (i.last_ended or 0) > min(since) else {}
+    # What no operator has ordered is named first, however few they are.
+    answer = max(counts, key=lambda kept: (kept.reason not in ORDERED, counts[kept]), default=None)
+    if answer is not None and (i.running is None or answer.reason is KeepReason.LIVE):
+        severity = Severity.HALTED if answer.reason in ORDERED else severity
+        marks = sum(n for kept, n in counts.items() if kept.key == answer.key)
+        why, todo = f"{why}; the last round kept {marks:,}: {answer.key}", way_out(answer, name) or todo
+    elif i.running is not None:
         if not i.caps:
             return  # it deletes them
         cap, severity = i.caps[0], Severity.HALTED
@@ -250,13 +257,6 @@ def _late(i: InstanceStatus) -> Iterator[Blocker]:
         todo = f"sexton vault uncap {name} {cap.vault}"
     elif i.last is None or i.last_ended is None or i.last_ended <= min(since):
         return  # if no round begins, it is overdue
-    elif i.last.kept:
-        # What no operator has ordered is named first, however few they are.
-        counts = i.last.kept
-        answer = max(counts, key=lambda kept: (kept.reason not in ORDERED, counts[kept]))
-        severity = Severity.HALTED if answer.reason in ORDERED else severity
-        why = f"{why}; the last round kept {counts[answer]:,}: {answer.key}"
-        todo = way_out(answer, name) or todo
     yield _row(severity, name, "late", what, todo, why=why, since=min(since))
 
 

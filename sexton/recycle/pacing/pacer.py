@@ -21,6 +21,8 @@ EXCHANGE_SECONDS, NEWS_SECONDS = 2.0, 1.0
 the former and the page under way."""
 IDLE_SECONDS = 15.0
 """A place without a request for so long is not reported: this worker has no share in it."""
+LOOK_AGAIN_SECONDS = 0.01
+"""A request that was made before the cap of its vault was known is made again."""
 ROW_SECONDS = 60.0
 """How long a vault's row is cached."""
 
@@ -87,7 +89,7 @@ class SharedPacer:
             first_page = int(FIRST_PAGE) if vault.learns else PAGE_KEYS
             keys = first_page if lane is None else lane.page_keys()
             cap = self._cap_share(vault)
-            return keys if cap is None else int(min(keys, max(1, cap * CAPPED_PAGE_SECONDS)))
+            return keys if cap is None else min(keys, _capped_page(cap))
 
     def reserve(self, charge: Mapping[str, int], now: float) -> float:
         """Return 0 where a request may be sent now; it then counts as under way until ``report_result``.
@@ -101,6 +103,8 @@ class SharedPacer:
             cap = self._cap_share(vault)
             lanes = [self._lanes[place] for place in charge if vault.learns]
             waits = [lane.wait(now) for lane in lanes]
+            if cap is not None and sum(charge.values()) > _capped_page(cap):
+                return LOOK_AGAIN_SECONDS  # it was cut before the cap was known
             vault.cap_bucket = None if cap is None else vault.cap_bucket or Bucket(now)
             if vault.cap_bucket is not None and cap is not None:
                 vault.cap_bucket.refill(cap, now)
@@ -173,3 +177,8 @@ class SharedPacer:
                 self._exchanged_at, self._has_news = now, not all(lane.rate.ceiling for lane in lanes.values())
         finally:
             self._exchanging.release()
+
+
+def _capped_page(cap: float) -> int:
+    """Return how many keys a request may carry under a cap."""
+    return int(max(1, cap * CAPPED_PAGE_SECONDS))

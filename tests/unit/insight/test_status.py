@@ -7,7 +7,7 @@ from typing import Any
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.status import log_problems, problems, sentence, worst_first
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Running
-from sexton.marks.kept import LIVE, KeepReason, Kept, Severity, by_hold, by_owner_silence, by_vault, way_out
+from sexton.marks.kept import LIVE, KeepReason, Kept, Severity, by_hold, by_live, by_owner_silence, by_vault, way_out
 from sexton.operators.controls.model import ALL, ControlKind, Halt
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pacing.model import Cap
@@ -147,6 +147,17 @@ SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
     (  # what nobody has ordered is named first
         {"kinds": LATE, "last": ended("SUCCEEDED", kept={by_hold(2): 5, LIVE: 1}), "last_ended": NOW},
         "1 thing needs an operator: shop: late: 5 marks (due for more than a day; the last round kept 1: live). "
+        f"Way out: {way_out(LIVE, 'shop')}",
+    ),
+    (  # also while a round runs, which will keep them again
+        {
+            "kinds": LATE,
+            "caps": (CAP,),
+            "running": running(leased=True),
+            "last": ended("SUCCEEDED", kept={by_hold(2): 5, LIVE: 1, by_live("m", "row 1"): 2}),
+            "last_ended": NOW,
+        },
+        "1 thing needs an operator: shop: late: 5 marks (due for more than a day; the last round kept 3: live). "
         f"Way out: {way_out(LIVE, 'shop')}",
     ),
     (  # a round has claimed all that is due

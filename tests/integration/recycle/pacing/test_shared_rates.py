@@ -1,6 +1,7 @@
 """Workers share request rates and caps of a place through the database."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -169,10 +170,10 @@ def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, root: Path) -> None:
 
     store.put_cap("disk", 100)
     pacer.reserve({place: 1}, 3.0)
-    first, then = pacer.reserve({place: 1_000}, 6.0), pacer.reserve({place: 1}, 6.0)
+    too_many, first, then = (pacer.reserve({place: keys}, 6.0) for keys in (1_000, 100, 1))
 
     assert (set(free), pacer.page_keys(place)) == ({0.0}, 100)
-    assert (first, then > 9.0) == (0.0, True)
+    assert (too_many > 0, first, then > 0.5) == (True, 0.0, True)
     assert store.figures() == []
 
 
@@ -231,3 +232,17 @@ def pacer_of(rig: Rig) -> SharedPacer:
     if not rig.registry.vaults("shop"):
         insert_vault(rig, "shop", "bucket")
     return SharedPacer(PaceStore(rig.db), rig.registry.vault, "http://127.0.0.1:1")
+
+
+def test_the_first_request_keeps_a_cap_that_it_did_not_know(rig: Rig) -> None:
+    """A worker learns of caps with its first request, which it has made already."""
+    rig.instance()
+    pacer, store = pacer_of(rig), PaceStore(rig.db)
+    store.put_cap("shop/cold", 1)
+    keys = [f"a/{n}" for n in range(1_000)]
+    places, waits = pacer.places("shop", "cold", keys), []
+    for now in (0.0, 0.01):
+        page = places[: pacer.page_keys(places[0])]
+        waits.append((len(page), pacer.reserve(Counter(page), now)))
+
+    assert [(size > 1, wait > 0) for size, wait in waits] == [(True, True), (False, False)]
