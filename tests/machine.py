@@ -31,6 +31,7 @@ PROGRAMS = (
     Program("mvn", "maven", "Kafka and the generator of API clients"),
     Program("nginx", "nginx", "the sample of a proxy"),
     Program("caddy", "caddy", "the other sample of a proxy"),
+    Program("pgbouncer", "pgbouncer", "a pooler in transaction mode"),
     Program("go", "", "the Go owner and the generated Go client"),
     Program("npm", "", "the generated TypeScript client, with node"),
     Program("helm", "", "the chart as Helm renders it"),
