@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sexton.insight.views import InstanceStatus, MarkPage, Overview, Story
     from sexton.marks.kept import Blocker
     from sexton.marks.model import DueMark, Ref
+    from sexton.operators.access.model import Token
     from sexton.operators.controls.model import Halt
     from sexton.protection.model import Item
     from sexton.recycle.pipeline.model import Quarantined
@@ -66,8 +67,11 @@ class Deployment:
             if instance is None or row.instance in ("", instance)
         ]
 
-    def ended_tokens(self) -> "list[Blocker]":
-        """Return the tokens that ended while programs used them, as problems: what they renew or report now ends."""
+    def ended_tokens(self, ended: "Sequence[Token] | None" = None) -> "list[Blocker]":
+        """Return the tokens that ended while programs used them, as problems: what they renew or report now ends.
+
+        ``ended``: these tokens, if the caller has read them.
+        """
         from sexton.insight.views import ALL_INSTANCES
         from sexton.marks.kept import Blocker, Severity
 
@@ -81,7 +85,7 @@ class Deployment:
                 why="programs that use it are refused",
                 way_out=f"sexton token create --scope {quote(str(token.scope))}, then: sexton token revoke {token.id}",
             )
-            for token in self.stores.tokens.ended()
+            for token in (self.stores.tokens.ending()[0] if ended is None else ended)
         ]
 
     def problems_of(self, instances: "Sequence[InstanceStatus]", only: str | None = None) -> "list[Blocker]":

@@ -97,9 +97,9 @@ def status(call: Call, instance: Covered = None) -> Status:
         topics, binlogs = call.stores.log_figures()
         known += log_problems(topics, binlogs)
         may_see_tokens = call.caller.permits(Grant.ADMIN, EVERY_INSTANCE)
-        tokens = tuple(map(shown_token, call.stores.tokens.expiring())) if may_see_tokens else ()
-        known += deployment.ended_tokens() if may_see_tokens else []
-        shown |= {"topics": topics, "binlogs": binlogs, "expiring_tokens": tokens}
+        ended, expiring = call.stores.tokens.ending() if may_see_tokens else ((), ())
+        known += deployment.ended_tokens(ended)
+        shown |= {"topics": topics, "binlogs": binlogs, "expiring_tokens": tuple(map(shown_token, expiring))}
     else:
         from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
 

@@ -91,20 +91,13 @@ class TokenStore:
             c.execute(update(t).where(t.c.id == id_).values(expires_at=token.expires_at))
         return token
 
-    def expiring(self) -> Sequence[Token]:
-        """Return the tokens that were used lately and end within two weeks, those that end first at the beginning."""
+    def ending(self) -> tuple[Sequence[Token], Sequence[Token]]:
+        """Return tokens that were used lately: those that have ended, and those that end within two weeks."""
         t = self._db.t.token
         with self._db.read() as c:
-            query = select(t).where(is_expiring(self._db))
-            return [_token(row) for row in c.execute(query.order_by(t.c.expires_at, t.c.id))]
-
-    def ended(self) -> Sequence[Token]:
-        """Return the tokens that ended within two weeks, in use until then, and that nobody has revoked since."""
-        t = self._db.t.token
-        was_used = and_(t.c.last_used_at >= now_once(-USED_LATELY_MS), t.c.revoked_at.is_(None))
-        with self._db.read() as c:
-            query = select(t).where(was_used, t.c.expires_at <= now_once())
-            return [_token(row) for row in c.execute(query.order_by(t.c.expires_at, t.c.id))]
+            query = select(t, (t.c.expires_at <= now_once()).label("has_ended")).where(_ends_soon(self._db))
+            rows = c.execute(query.order_by(t.c.expires_at, t.c.id)).all()
+        return [_token(row) for row in rows if row.has_ended], [_token(row) for row in rows if not row.has_ended]
 
     def revoke(self, id_: str, by: str) -> Token:
         """Revoke a token at once; repeating it changes nothing. Raise ``UnknownToken`` if there is none."""
@@ -127,10 +120,14 @@ class TokenStore:
 
 def is_expiring(db: Database) -> ColumnElement[bool]:
     """Return the condition that a token was used lately, and ends soon."""
+    return and_(_ends_soon(db), db.t.token.c.expires_at > now_once())
+
+
+def _ends_soon(db: Database) -> ColumnElement[bool]:
+    """Return the condition that a token was used lately, and ends soon, or has ended; a revoked one is meant to."""
     t = db.t.token
-    is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now_once())
-    ends_soon = t.c.expires_at < now_once(EXPIRES_SOON_MS)
-    return and_(is_valid, ends_soon, t.c.last_used_at >= now_once(-USED_LATELY_MS))
+    ends_soon = and_(t.c.revoked_at.is_(None), t.c.expires_at < now_once(EXPIRES_SOON_MS))
+    return and_(ends_soon, t.c.last_used_at >= now_once(-USED_LATELY_MS))
 
 
 def _check_days(days: int) -> None:

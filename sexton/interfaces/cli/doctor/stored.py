@@ -136,7 +136,7 @@ def examine_tokens(service: "Deployment") -> Iterator[DoctorFinding]:
     stores = service.stores
     if ended := service.ended_tokens():
         yield judged("ended tokens", [Problem("FAIL", str(row)) for row in ended], "", ended[0].way_out)
-    if tokens := stores.tokens.expiring():
+    if tokens := stores.tokens.ending()[1]:
         todo = "renew those still needed: sexton token renew TOKEN; or create others: sexton token create"
         ends = (f"token {token.id} ({token.scope}) is in use and ends {utc(token.expires_at)}" for token in tokens)
         yield judged("tokens", [Problem("WARN", text) for text in ends], "", todo)

@@ -107,19 +107,19 @@ def test_token_in_use_that_ends_soon_is_named(rig: Rig, tokens: TokenStore, caps
         tokens.record_use(token)
     tokens.revoke(revoked.id, "test")
 
-    assert unused.id not in {t.id for t in tokens.expiring()}
-    assert [t.id for t in tokens.expiring()] == [used.id]
+    assert unused.id not in {t.id for t in tokens.ending()[1]}
+    assert [t.id for t in tokens.ending()[1]] == [used.id]
     rig.later(11 * DAY)
-    assert [t.id for t in tokens.expiring()] == []  # the first one has ended
-    assert [t.id for t in tokens.ended()] == [used.id]
+    assert [t.id for t in tokens.ending()[1]] == []  # the first one has ended
+    assert [t.id for t in tokens.ending()[0]] == [used.id]
     problem = service_of(rig.db).problems()[0]
     assert (problem.held_by, problem.what) == ("ended token", f"token {used.id} (read)")
     sentence = run(rig, capsys, "status").out.partition("\n")[0]
     assert sentence.endswith(f"Way out: sexton token create --scope read, then: sexton token revoke {used.id}")
     assert "are refused" in {f.about: f.detail for f in examine_tokens(service_of(rig.db))}["ended tokens"]
     tokens.revoke(used.id, "test")
-    assert tokens.ended() == []
+    assert tokens.ending()[0] == []
     rig.later(36 * DAY)
-    assert [t.id for t in tokens.expiring()] == []  # 13 days left, and not used since 47
+    assert [t.id for t in tokens.ending()[1]] == []  # 13 days left, and not used since 47
     tokens.record_use(lasting)
-    assert [t.id for t in tokens.expiring()] == [lasting.id]
+    assert [t.id for t in tokens.ending()[1]] == [lasting.id]
