@@ -1,10 +1,12 @@
 """Rounds of several instances through PgBouncer in transaction mode, on fewer connections than they have."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -13,7 +15,7 @@ from sqlalchemy import make_url
 from sexton.contract import NewMark
 from sexton.interfaces.cli.doctor.stored import examine_roles
 from tests import machine
-from tests.servers.postgres import driver_url
+from tests.servers.postgres import MEMORY, driver_url
 from tests.support.eventually import eventually
 from tests.support.rig import RETENTION, Rig, listing, stores_of
 
@@ -36,25 +38,25 @@ pidfile = {folder}/pid
 
 
 @pytest.fixture
-def pooled(database_url: str, tmp_path: Path) -> Iterator[str]:
+def pooled(database_url: str) -> Iterator[str]:
     """The URL of a database behind PgBouncer, whose role has the settings of our documents."""
     program, url = machine.need("pgbouncer"), make_url(database_url)
     with psycopg.connect(driver_url(database_url), autocommit=True) as c:
         for name, value in SETTINGS.items():
             c.execute(f'ALTER ROLE "{url.username}" IN DATABASE "{url.database}" SET {name} = {value}'.encode())
-    folder = tmp_path / "pgbouncer"
-    folder.mkdir()
-    (folder / "users").write_text(f'"{url.username}" "{url.password or ""}"\n')
-    (folder / "ini").write_text(CONFIG.format(host=url.host, port=url.port, folder=folder))
-    as_user = {"user": "nobody"} if os.geteuid() == 0 else {}  # it refuses to run as root
-    for path in (folder, *folder.iterdir(), *tmp_path.parents, tmp_path) if as_user else ():
-        if path.is_relative_to(tmp_path.parent.parent):
-            path.chmod(0o777 if path.is_dir() else 0o666)
-    server = subprocess.Popen([program, str(folder / "ini")], **as_user)  # type: ignore[call-overload]
-    eventually("it listens", lambda: (folder / ".s.PGSQL.6432").exists())
-    yield url.set(host="", port=None, query={"host": str(folder), "port": "6432"}).render_as_string(hide_password=False)
-    server.terminate()
-    server.wait()
+    with TemporaryDirectory(prefix="sexton-pgb-", dir=MEMORY) as scratch:  # a short path, which any user may pass
+        folder = Path(scratch)
+        (folder / "users").write_text(f'"{url.username}" "{url.password or ""}"\n')
+        (folder / "ini").write_text(CONFIG.format(host=url.host, port=url.port, folder=folder))
+        if is_root := os.geteuid() == 0:  # it refuses to run as root
+            for path in (folder, *folder.iterdir()):
+                shutil.chown(path, "nobody")
+        server = subprocess.Popen([program, str(folder / "ini")], user="nobody" if is_root else None)
+        eventually("it listens", lambda: (folder / ".s.PGSQL.6432").exists() or server.poll() is not None)
+        where = {"host": str(folder), "port": "6432"}
+        yield url.set(host="", port=None, query=where).render_as_string(hide_password=False)
+        server.terminate()
+        server.wait()
 
 
 def test_instances_share_the_connections_of_a_pooler(pooled: str, tmp_path: Path) -> None:
