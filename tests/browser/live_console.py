@@ -64,6 +64,7 @@ class LiveConsole:
             page.fill("#token", self.token(scope))
             page.click("text=Log in")
             page.wait_for_selector("nav.menu")
+            page.wait_for_load_state()  # a console that is killed before its script was loaded leaves a page without one
             yield page
         finally:
             context.close()
