@@ -64,7 +64,7 @@ class LiveConsole:
             page.fill("#token", self.token(scope))
             page.click("text=Log in")
             page.wait_for_selector("nav.menu")
-            page.wait_for_load_state()  # a console that is killed before its script was loaded leaves a page without one
+            page.wait_for_load_state()  # of a console that is killed earlier, the page has no script
             yield page
         finally:
             context.close()
