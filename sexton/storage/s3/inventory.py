@@ -167,7 +167,8 @@ def _objects(bucket: S3Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
         raise bucket.fault("FOREIGN_MARKER", "its inventory has an object of another vault inside this one")
     size, etag, written = (columns[name].filter(wanted) for name in COLUMNS)
     if pa.types.is_timestamp(written.type):
-        written = pc.strftime(written.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
+        seconds = written.cast(pa.timestamp("s", written.type.tz), safe=False).cast(pa.timestamp("s"))
+        written = pc.binary_replace_slice(seconds.cast(pa.string()), len("YYYY-MM-DD"), len("YYYY-MM-DDT"), "T")
     written = pc.utf8_slice_codeunits(written.cast(pa.string()), 0, len("YYYY-MM-DDTHH:MM:SS"))
     etag = pc.utf8_trim(pc.fill_null(etag.cast(pa.string()), ""), '"')
     page = pa.RecordBatch.from_arrays([keys, size.cast(pa.int64()), etag, pc.fill_null(written, "")], schema=OBJECTS)
