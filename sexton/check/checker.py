@@ -183,15 +183,17 @@ class Checker:
         while seen := self._runs.unresolved(run, types, after, PAGE_FINDINGS):
             after = seen[-1].id
             heartbeat()
-            findings = [f for f in seen if f.type in CHECKED_TWICE or f.vault in by_inventory]
+            unnamed = [f for f in seen if f.type in UNNAMED and f.vault in by_inventory]
+            recorded = [f for f in seen if f.type in CHECKED_TWICE]
             entries: dict[str, list[LiveEntry]] = defaultdict(list)
-            for entry in self._owner.live_entries_of(run.instance, sorted({finding.record for finding in findings})):
+            for entry in self._owner.live_entries_of(run.instance, sorted({finding.record for finding in recorded})):
                 entries[entry.record].append(entry)
-            prefixes = [f for f in findings if f.type in CHECKED_TWICE and names_prefix(f.key, f.expected)]
-            files = [f for f in findings if f not in prefixes]
+            prefixes = [f for f in recorded if names_prefix(f.key, f.expected)]
+            files = [*unnamed, *(f for f in recorded if not names_prefix(f.key, f.expected))]
             objects = existing(self._vaults, run.instance, keys_by_vault(files), heartbeat)
             objects |= existing_below(self._vaults, run.instance, keys_by_vault(prefixes), heartbeat)
-            self._runs.resolve(run, {f.id: still_disagrees(f, entries[f.record], objects) for f in findings})
+            disagree = {f.id: still_disagrees(f, entries[f.record], objects) for f in (*prefixes, *files)}
+            self._runs.resolve(run, disagree)
 
     def _vaults_reporting_too_late(self, order: CheckOrder, heartbeat: Heartbeat) -> tuple[list[str], list[str]]:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""

@@ -13,7 +13,7 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.process import open_file
 from sexton.marks.live import LiveEntry, LivePage
 from sexton.storage.policy import canonical
-from sexton.storage.port import Page
+from sexton.storage.port import ListedPage
 
 _TEXT = pa.string()
 _COMMON = {"vault": _TEXT, "name": _TEXT, "key": _TEXT}
@@ -33,7 +33,7 @@ FINDINGS = pa.schema(
 )
 
 
-def objects(vault: str, page: Page, until: str = "") -> pa.RecordBatch:
+def objects(vault: str, page: ListedPage, until: str = "") -> pa.RecordBatch:
     """Return a page of a vault's listing that has objects.
 
     ``until``: of an inventory: when an object was written that is not judged is left out, so that it counts as young.

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any
 
 from sexton.check.model import CheckOrder, Evidence, Heartbeat, Listing
+from sexton.check.object_lookup import parts_to_check
 from sexton.check.policy import (
     findings_of,
     inventory_at,
     latest_in_inventory,
     latest_judged_write,
-    parts_to_check,
     with_live_counts,
 )
 from sexton.check.sql.live_side import LiveSide
@@ -138,9 +138,8 @@ class InProcessComparison:
                 at = self._read_live_side(f"{folder}/records", order, evidence, counter)
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
-            self._runs.count(
-                order.run, counter.listed, counter.records, 0
-            )  # 0: the rest takes a time that is not known
+            # No time: the rest takes one that is not known.
+            self._runs.count(order.run, counter.listed, counter.records, 0)
             live = ask(lambda: db.execute(_LIVE_COUNTS).fetchall())
             live_files, prefixes = ({row[0]: row[n] for row in live if row[n]} for n in (1, 2))
             counts = self._store_findings(order, ask, db)

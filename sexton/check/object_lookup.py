@@ -1,13 +1,26 @@
-"""Look up single objects in their vaults."""
+"""Look up single objects in their vaults, and the parts in which a check lists a vault."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sexton.check.model import Finding
+from sexton.check.policy import inventory_at, inventory_fault
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import ListedObject
+from sexton.storage.model import ListedObject, VaultPart
 from sexton.storage.policy import check_key
-from sexton.storage.port import Vaults
+from sexton.storage.port import BAD_REPLY, Vault, VaultFault, Vaults
+
+
+def parts_to_check(vault: Vault, count: int, cutoff: int) -> Sequence[VaultPart]:
+    """Return about ``count`` parts in which a check lists a vault, or the files of its newest inventory.
+
+    Raises:
+        VaultFault: there is no such inventory, or it is too old at the ``cutoff``, ms since 1970.
+    """
+    files = vault.reports()
+    if fault := inventory_fault(inventory_at(files), cutoff):
+        raise VaultFault(vault.spec.name, BAD_REPLY, fault)
+    return files or vault.parts(count)
 
 
 def keys_by_vault(findings: Iterable[Finding]) -> dict[str, list[str]]:

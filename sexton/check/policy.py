@@ -27,7 +27,6 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
 from sexton.storage.model import RESERVED_PREFIX, ListedObject, VaultPart
 from sexton.storage.policy import canonical
-from sexton.storage.port import BAD_REPLY, Vault, VaultFault
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""
@@ -37,6 +36,7 @@ FRESH_MS = 2 * 86_400_000
 MOST_INVENTORY_MS = 3 * 86_400_000
 """How old an inventory may be: a store that writes one each day delivers it within two."""
 UNNAMED = (FindingType.ORPHAN, FindingType.UNKNOWN_KIND)
+"""The types of objects that no record names."""
 """No decision is based on a run older than this."""
 SHRINK_RATIO = 0.5
 """A run that sees less than this share of the last whole run's objects or live files proves nothing. So does one whose
@@ -194,23 +194,19 @@ def latest_judged_write(cutoff: int, grace_seconds: int) -> str:
     return dt.datetime.fromtimestamp(until, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def parts_to_check(vault: Vault, count: int, cutoff: int) -> Sequence[VaultPart]:
-    """Return about ``count`` parts in which a check lists a vault, or the files of its newest inventory.
-
-    Raises:
-        VaultFault: there is no such inventory, or it is too old at the ``cutoff``: most of what it says could be wrong.
-    """
-    files = vault.reports()
-    at = inventory_at(files)
-    if at is not None and at < cutoff - MOST_INVENTORY_MS:
-        days = MOST_INVENTORY_MS // 86_400_000
-        raise VaultFault(vault.spec.name, BAD_REPLY, f"its inventory is of {in_words(at)}, older than {days} days")
-    return files or vault.parts(count)
-
-
 def inventory_at(parts: Iterable[VaultPart]) -> int | None:
     """Return as of when parts are that are files of an inventory; None: they are listed now."""
     return next((part.report.as_of for part in parts if part.report is not None), None)
+
+
+def inventory_fault(at: int | None, cutoff: int) -> str:
+    """Return why an inventory proves nothing: most of what an old one says could be wrong; empty: it does, or is none.
+
+    ``at``: as of when it is; ``cutoff``: of the run; both in ms since 1970.
+    """
+    if at is None or at >= cutoff - MOST_INVENTORY_MS:
+        return ""
+    return f"its inventory is of {in_words(at)}, older than {MOST_INVENTORY_MS // 86_400_000} days"
 
 
 def latest_in_inventory(part: VaultPart, grace_seconds: int) -> str:

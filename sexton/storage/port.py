@@ -21,7 +21,7 @@ MOST_DETAIL = 1_000
 """Characters of a detail that are kept: what answers in the place of a store may send a whole page."""
 
 
-Page: TypeAlias = "Sequence[ListedObject] | RecordBatch"
+ListedPage: TypeAlias = "Sequence[ListedObject] | RecordBatch"
 """Listed objects, as rows or as columns."""
 
 
@@ -99,7 +99,7 @@ class Vault(Protocol):
         """
         ...
 
-    def list_part(self, part: VaultPart) -> "Iterator[Page]":
+    def list_part(self, part: VaultPart) -> "Iterator[ListedPage]":
         """Yield pages of the objects of one part, without Sexton's own files; complete, or ``VaultFault``.
 
         A file of an inventory has pages of columns, named as the fields of ``ListedObject``.

@@ -17,7 +17,8 @@ from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
 from sexton.check.model import CheckOrder, Evidence, Heartbeat, Listing
-from sexton.check.policy import inventory_at, latest_judged_write, parts_to_check, with_live_counts
+from sexton.check.object_lookup import parts_to_check
+from sexton.check.policy import inventory_at, latest_judged_write, with_live_counts
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput

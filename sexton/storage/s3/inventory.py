@@ -29,7 +29,7 @@ from sexton.storage.s3.transport import Transport
 
 OBJECTS = pa.schema({"key": pa.string(), "bytes": pa.int64(), "etag": pa.string(), "written": pa.string()})
 """The columns of a page: those of ``ListedObject``."""
-COLUMNS = {"size": "Size", "etag": "ETag", "lastmodifieddate": "Last modified date"}
+COLUMNS = {"key": "Key", "size": "Size", "etag": "ETag", "lastmodifieddate": "Last modified date"}
 """Column of a report, in small letters and without ``_`` → its name where an inventory is configured."""
 PAGE_ROWS = 30_000
 CHUNK_BYTES = 1 << 20
@@ -88,7 +88,7 @@ def pages(bucket: S3Bucket, file: ReportFile) -> Iterator[pa.RecordBatch]:
             raise bucket.fault(BAD_REPLY, f"{file.key} of its inventory has another checksum than its manifest says")
         try:
             for rows in _rows(copy.name, file):
-                page = _objects(bucket, rows)
+                page = _objects(bucket, rows, has_encoded_keys=bool(file.columns))
                 if len(page):
                     yield page
         except (pa.ArrowException, OSError, ValueError) as e:
@@ -145,27 +145,27 @@ def _rows(path: str, file: ReportFile) -> Iterator[pa.RecordBatch]:
             yield from rows.iter_batches(PAGE_ROWS)
 
 
-def _objects(bucket: S3Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the objects of a vault that rows of a report are about."""
+def _objects(bucket: S3Bucket, rows: pa.RecordBatch, *, has_encoded_keys: bool) -> pa.RecordBatch:
+    """Return the objects of a vault that rows of a report are about; in CSV keys are encoded as in a URL."""
     columns = {name.lower().replace("_", ""): rows.column(n) for n, name in enumerate(rows.schema.names)}
     columns.setdefault("lastmodifieddate", columns.get("lastmodified"))
     for name, shown in COLUMNS.items():
         if columns.get(name) is None:
             raise bucket.fault(BAD_REPLY, f"its inventory lacks a column: configure it with {shown}")
     keys = columns["key"].cast(pa.string())
-    if pa.types.is_string(columns["size"].type):  # CSV, in which keys are encoded as in a URL
+    if has_encoded_keys:
         is_encoded = pc.match_substring_regex(keys, "[%+]")
         decoded = [unquote_plus(key, errors="strict") for key in keys.filter(is_encoded).to_pylist()]
         keys = pc.replace_with_mask(keys, is_encoded, pa.array(decoded, keys.type))
-    wanted = pc.and_(pc.starts_with(keys, bucket.prefix), pc.not_equal(keys, bucket.prefix))
+    selected = pc.and_(pc.starts_with(keys, bucket.prefix), pc.not_equal(keys, bucket.prefix))
     for name, value in (("islatest", "true"), ("isdeletemarker", "false")):  # of a report of all versions
         if name in columns:
-            wanted = pc.and_(wanted, pc.equal(columns[name].cast(pa.string()), value))
-    wanted = pc.and_(wanted, pc.invert(pc.starts_with(keys, bucket.prefix + RESERVED_PREFIX)))
-    keys = pc.utf8_slice_codeunits(keys.filter(wanted), len(bucket.prefix))
+            selected = pc.and_(selected, pc.equal(columns[name].cast(pa.string()), value))
+    selected = pc.and_(selected, pc.invert(pc.starts_with(keys, bucket.prefix + RESERVED_PREFIX)))
+    keys = pc.utf8_slice_codeunits(keys.filter(selected), len(bucket.prefix))
     if pc.any(pc.match_substring(keys, f"/{RESERVED_PREFIX}")).as_py():
         raise bucket.fault("FOREIGN_MARKER", "its inventory has an object of another vault inside this one")
-    size, etag, written = (columns[name].filter(wanted) for name in COLUMNS)
+    _, size, etag, written = (columns[name].filter(selected) for name in COLUMNS)
     if pa.types.is_timestamp(written.type):
         seconds = written.cast(pa.timestamp("s", written.type.tz), safe=False).cast(pa.timestamp("s"))
         written = pc.binary_replace_slice(seconds.cast(pa.string()), len("YYYY-MM-DD"), len("YYYY-MM-DDT"), "T")

@@ -38,7 +38,7 @@ from sexton.storage.policy import (
     is_own,
     nested,
 )
-from sexton.storage.port import Page, Throttled
+from sexton.storage.port import ListedPage, Throttled
 from sexton.storage.s3 import listing
 from sexton.storage.s3 import probe as s3_probe
 from sexton.storage.s3 import uploads as s3_uploads
@@ -131,7 +131,7 @@ class S3Vault:
 
         return inventory.reports(self._bucket)
 
-    def list_part(self, part: VaultPart) -> "Iterator[Page]":
+    def list_part(self, part: VaultPart) -> "Iterator[ListedPage]":
         if part.report is not None:
             from sexton.storage.s3 import inventory
 

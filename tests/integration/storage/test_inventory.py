@@ -148,7 +148,9 @@ def test_a_report_of_another_bucket_is_a_fault(vault: S3Vault, place: Bucket) ->
         vault.reports()
 
 
-@pytest.mark.parametrize(("column", "shown"), [("size", "Size"), ("e_tag", "ETag"), ("last_modified_date", "Last mod")])
+@pytest.mark.parametrize(
+    ("column", "shown"), [("key", "Key"), ("size", "Size"), ("e_tag", "ETag"), ("last_modified_date", "Last mod")]
+)
 def test_a_missing_column_is_named(vault: S3Vault, place: Bucket, column: str, shown: str) -> None:
     rows = bucket_rows(place.client, place.name)
     report(place, {name: values for name, values in rows.items() if name != column})
