@@ -229,7 +229,7 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
 
 
 ORDERED = (KeepReason.HOLD, KeepReason.PROTECTION)
-"""Why marks are kept that somebody wants to be kept."""
+"""Why marks are kept on order: of an operator, or of a job that copies."""
 
 
 def _late(i: InstanceStatus) -> Iterator[Blocker]:
@@ -243,12 +243,12 @@ def _late(i: InstanceStatus) -> Iterator[Blocker]:
     name, what, todo = i.instance, quantity(marks, "mark"), f"sexton blockers {i.instance}"
     severity, why = Severity.OVERDUE, "due for more than a day"
     counts = i.last.kept if i.last is not None and (i.last_ended or 0) > min(since) else {}
-    # What no operator has ordered is named first, however few they are.
+    # What nothing has ordered is named first, however few they are.
     answer = max(counts, key=lambda kept: (kept.reason not in ORDERED, counts[kept]), default=None)
     if answer is not None and (i.running is None or answer.reason is KeepReason.LIVE):
         severity = Severity.HALTED if answer.reason in ORDERED else severity
-        marks = sum(n for kept, n in counts.items() if kept.key == answer.key)
-        why, todo = f"{why}; the last round kept {marks:,}: {answer.key}", way_out(answer, name) or todo
+        kept_marks = sum(n for kept, n in counts.items() if kept.key == answer.key)
+        why, todo = f"{why}; the last round kept {kept_marks:,}: {answer.key}", way_out(answer, name) or todo
     elif i.running is not None:
         if not i.caps:
             return  # it deletes them

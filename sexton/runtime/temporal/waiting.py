@@ -56,10 +56,9 @@ async def _find(service: "Deployment") -> list[Blocker]:
     if idle := explain_no_tasks(queue):
         return [*found, Blocker(**everything, why=idle, way_out=way_out(queue))]
     found += await failing(client, settings)
-    running = _running(settings)
-    runs = await _paused_in_temporal(client, running)
+    runs = await _paused_in_temporal(client, settings)
     try:
-        waiting, others = await _waiting(client, running)
+        waiting, others = await _waiting(client, _running(settings))
     except SextonError as e:  # what else is known is listed all the same
         unlisted = {"held_by": "not asked", "what": "runs that wait", "why": str(e), "way_out": "sexton doctor"}
         waiting, others = [], [Blocker(instance=ALL_INSTANCES, **unlisted)]
@@ -72,15 +71,8 @@ def _running(settings: Settings) -> str:
 
 
 async def failing(client: Client, settings: Settings) -> list[Blocker]:
-    """Return the runs that no worker can continue: their workflow tasks fail again and again.
-
-    A server that does not know the attribute is an older one, which does not say so.
-    """
-    query = f"TemporalReportedProblems IS NOT NULL AND {_running(settings)}"
-    try:
-        runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS) if run.workflow_type in CONTROLS]
-    except RPCError:
-        return []
+    """Return the runs that no worker can continue: their workflow tasks fail again and again."""
+    runs = await _having(client, settings, "TemporalReportedProblems")
     why = "no worker can continue it: their code fails, or is another than the one that began it; their logs say how"
     common: dict[str, Any] = {"severity": Severity.FAULT, "held_by": "failing code", "why": why}
     common["way_out"] = "run workers of the build that began it (docs/upgrade.md), or correct the code"
@@ -101,17 +93,21 @@ async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
     return [Blocker(held_by="paused schedule", since=s.last, why=s.note, **common) for s in stored if s.paused]
 
 
-async def _paused_in_temporal(client: Client, running: str) -> list[Waiting]:
-    """Return runs that were paused with a button of Temporal, as a whole or in one of their activities.
-
-    Their own state does not show it: a round only loses its lease. A server that does not know the attribute is one
-    that has no such button.
-    """
-    query = f"TemporalPauseInfo IS NOT NULL AND {running}"
+async def _having(client: Client, settings: Settings, attribute: str) -> list[WorkflowExecution]:
+    """Return running works with an attribute of Temporal's own; none where the server does not know it."""
+    query = f"{attribute} IS NOT NULL AND {_running(settings)}"
     try:
-        runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS) if run.workflow_type in CONTROLS]
+        return [run async for run in client.list_workflows(query, limit=MAX_RUNS) if run.workflow_type in CONTROLS]
     except RPCError:
         return []
+
+
+async def _paused_in_temporal(client: Client, settings: Settings) -> list[Waiting]:
+    """Return runs that were paused with a button of Temporal, as a whole or in one of their activities.
+
+    Their own state does not show it: a round only loses its lease.
+    """
+    runs = await _having(client, settings, "TemporalPauseInfo")
     why = "an activity of it was paused with Temporal's own button or command"
     unpause = "unpause it there: workflow {}, its pending activities"
     return [(run, IN_TEMPORAL, why, unpause.format(run.id)) for run in runs]
