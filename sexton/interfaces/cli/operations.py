@@ -93,10 +93,10 @@ def command(operation: Operation) -> Callable[..., None]:
         with open_database() as service:
             values = valid(operation, given)
             call = Call(service, User(service, lambda: ask(operation.name, call, values, yes=yes)))
-            if operation.name in FOLLOWED:
+            if work := FOLLOWED.get(operation.name):
                 from sexton.interfaces.cli.watching import follow
 
-                result = operation.run(call, values, lambda started: follow(operation.name, service, started))
+                result = operation.run(call, values, lambda started: follow(work, service, started))
             else:
                 result = operation.run(call, values)
         finish(operation.name, result, values)

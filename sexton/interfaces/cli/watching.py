@@ -16,7 +16,6 @@ import typer
 
 from sexton.database.engine import AWAY
 from sexton.interfaces.cli.context import open_database
-from sexton.interfaces.cli.operations import FOLLOWED
 from sexton.interfaces.cli.output import styled_console, wants_json
 from sexton.interfaces.cli.render.rounds import lines_of, one_line
 from sexton.kernel.errors import SextonError, WrongUsage
@@ -111,8 +110,8 @@ def screen(
         yield partial(show, live=live)
 
 
-def follow(operation: str, service: "Deployment", started: "StartedWork", seconds: float | None = None) -> Any:
-    """Return the report of started work; that of a failed round is read from the database.
+def follow(kind: str, service: "Deployment", started: "StartedWork", seconds: float | None = None) -> Any:
+    """Return the report of started work of a kind ("ROUNDS", …); that of a failed round is read from the database.
 
     Ctrl-C ends the waiting, not the work; so do the ``seconds``, after which ``SextonError`` is raised.
     """
@@ -121,7 +120,7 @@ def follow(operation: str, service: "Deployment", started: "StartedWork", second
     from sexton.runtime.temporal import works
     from workflows import ids
 
-    work = getattr(works, FOLLOWED[operation])
+    work = getattr(works, kind)
     run, subject = (started.workflow, started.run), started.topic or started.instance
     try:
         with ExitStack() as stack:

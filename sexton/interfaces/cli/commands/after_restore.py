@@ -141,7 +141,7 @@ def _check_all(service: "Deployment") -> None:
 
     code = 0
     for instance in sorted({spec.instance for spec in service.stores.registry.vaults()}):
-        report = follow("check run", service, _do(service, "check run", "checks", instance=instance))
+        report = follow("CHECKS", service, _do(service, "check run", "checks", instance=instance))
         show_check(report)
         code = max(code, LOSS if report.confirmed.get(FindingType.LOST) else 0 if report.whole else INCOMPLETE)
     typer.echo(f"next: see to what is lost or missing ({PAGE}), then: sexton start --all")

@@ -313,7 +313,7 @@ class _SelfTestRun:
         self.check()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ends the waiting
         try:
-            report: RoundReport = follow("round run", self.service, started, self.timeout_seconds)
+            report: RoundReport = follow("ROUNDS", self.service, started, self.timeout_seconds)
         finally:
             signal.signal(signal.SIGINT, self.leave)
         text = f"round {report.round} {report.state}, {report_text(report)}, kept {kept_counts(report.kept)}"

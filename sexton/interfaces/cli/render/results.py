@@ -8,9 +8,9 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from sexton.insight.wording import duration, human_bytes, shown_names, utc, utc_column
+from sexton.insight.wording import UNANSWERED, duration, human_bytes, quantity, shown_names, utc, utc_column
 from sexton.interfaces.cli.output import say, show_table
-from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, EMPTY, FORMS, SENTENCES_OF
+from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, EMPTY, FORMS, SENTENCES_OF, approve_command
 from sexton.kernel.message import Page
 from sexton.kernel.printable import printable
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
@@ -20,6 +20,7 @@ INSTANT = "_at"
 MAX_NAMED = 20
 """Items of a value that are named; of more their number is printed. JSON has all of them."""
 UNITS = ("_seconds", "_ms", INSTANT)
+MAX_LOSSES = 10
 NUMBERS = {-1: "-", MAX_COMMIT_SEQ: "all"}
 """Versions and records that stand for none and for all."""
 ON_STDERR = ("WARNING:", "warning:", "error:", "ignored:")
@@ -30,7 +31,6 @@ def show(operation: str, result: Any, values: Mapping[str, Any]) -> None:
     if renderer := RENDERERS.get(operation):
         (resolve_name(f"{__package__}.{renderer}") if isinstance(renderer, str) else renderer)(result)
         return
-    from sexton.interfaces.cli.render.status import ADVICE
     from sexton.interfaces.sentences import SENTENCES
 
     if isinstance(result, Page) and operation not in SENTENCES:
@@ -217,3 +217,128 @@ EXIT_CODES: Mapping[str, Callable[[Any], int]] = {
     "binlog gc": lambda report: int(bool(report.cut.refused or report.cancelled)),
 }
 """Operation → the exit code that its result stands for."""
+
+
+def _binlog(e: Any) -> Iterator[str]:
+    if e.dropped_at is not None:
+        yield f"DROPPED since {utc(e.dropped_at)}: all of it is deleted, nothing blocks it"
+    elif not e.lines:
+        yield f"neither the database nor a table has a binlog; sexton binlog set {e.db} --ttl 7d"
+    elif e.tbl and e.own.enabled:
+        yield f"table {e.tbl} is in the log of its database, and is cut with it"
+    if e.logs > len(e.lines):
+        yield f"and {e.logs - len(e.lines):,} more tables; name one: sexton binlog explain {e.db} TABLE"
+    for line in e.lines:
+        if (upto := line.cut.awaiting_seq) is not None:
+            yield f"it WAITS for approval, because it is very large: {approve_command(line.log, upto)}"
+    yield from _consumers(e)
+    if not e.backends:
+        yield "no replica of its tablets has anything to delete"
+    for copy in e.named:
+        yield f"see: sexton replica explain {copy.replica.tablet}"
+
+
+def _consumers(e: Any) -> Iterator[str]:
+    """Yield which consumers block a cut, and which will no longer."""
+    for consumer in e.consumers:
+        lines = [line for line in e.lines if line.log.tbl in ("", consumer.tbl)]
+        if consumer.lost_at is not None:
+            continue
+        if consumer.seen_at <= e.now - e.lost_after_seconds * 1000:
+            yield f"consumer {consumer.name} is silent for too long: LOST at the next cut"
+        elif any(consumer.name in line.cut.held for line in lines):
+            yield f"consumer {consumer.name} blocks a cut; LOST if silent for {duration(e.lost_after_seconds)}"
+
+
+def _topic(e: Any) -> Iterator[str]:
+    topic, verdict = e.topic, e.verdict
+    if verdict.quarantine:
+        yield f"no entry of it is purged; when the cause is understood: sexton wal reset {topic.name} --reason …"
+    for block in verdict.blocked:
+        since = topic.blocked.get(block.why)
+        yield f"blocked{'' if since is None else f' since {utc(since)}'}: {block.said}"
+    if verdict.lost:
+        purged_by_sexton = topic.floor is not None and topic.floor > min(loss.last for loss in verdict.losses)
+        cause = f"; Sexton deleted nothing from {topic.floor or 0} on: the log itself did, or another program"
+        yield f"LOSS in {quantity(verdict.lost, 'region')}{'' if purged_by_sexton else cause}"
+    for loss in verdict.losses[:MAX_LOSSES]:
+        yield f"LOSS: region {loss.region} needs entries {loss}, which are deleted; to accept that:"
+        yield f"  sexton wal reset {topic.name} --region {loss.region} --reason …"
+    if e.regions > len(e.lines):
+        yield f"and {e.regions - len(e.lines):,} more regions, which need less"
+
+
+def _purge(report: Any) -> Iterator[str]:
+    verdict = report.purged.verdict if report.purged else None
+    if verdict is not None and verdict.lost:
+        yield f"LOSS: entries that {quantity(verdict.lost, 'region')} needed are deleted"
+    if verdict is not None and (verdict.lost or verdict.quarantine or verdict.holders):
+        yield f"see: sexton wal explain {report.topic}"
+
+
+def _tablet(page: Any) -> Iterator[str]:
+    """Yield which replica decides, and which replicas still wait for it."""
+    replicas, need = page.items, page.need
+    tablet = replicas[0].tablet
+    if need is None:
+        yield "the tablet is dropped: all of it is deleted, on every backend"
+        return
+    if not page.decides:
+        yield "none of its replicas counts, and one of them may be the last good one: nothing is deleted; repair one,"
+        yield "so that it reports, place another, or report that its table is dropped"
+        return
+    faults = next(replica.faults for replica in replicas if replica.backend == page.decides)
+    may = f"binlogs and files below version {need} may be deleted" if need else "nothing may be deleted"
+    yield f"the replica on {page.decides} decides: {f'{faults}; ' if faults else ''}{may}"
+    present = [replica for replica in replicas if not replica.dropped]
+    desired = max(replica.desired for replica in present)
+    waiting = sum(replica.granted < replica.desired and need <= replica.desired for replica in present)
+    if waiting:
+        condition = f"it has version {need}" if need else "it has reported that it is healthy"
+        waits = quantity(waiting, "replica waits", "replicas wait")
+        yield f"cuts have reached version {desired}; {waits} until {condition}"
+        yield f"if it never will: sexton replica full-copy {tablet} {page.decides} --reason …"
+    elif any(replica.acked < replica.desired for replica in replicas):
+        yield f"cuts have reached version {desired}; the rest is deleted when its backend pulls"
+
+
+def _plans(page: Any) -> Iterator[str]:
+    for plan in page.items:
+        if plan.state == "REJECTED":
+            yield f"plan {plan.id} was {plan.awaits}"
+        if plan.state == "AWAITING_APPROVAL":
+            yield f"plan {plan.id} waits for approval since {utc_column(plan.since)} UTC: {plan.awaits}"
+            yield f"  unanswered, {UNANSWERED} is deleted"
+
+
+ADVICE: Mapping[str, Callable[[Any], Iterable[Any]]] = {
+    "plan list": _plans,
+    "binlog explain": _binlog,
+    "binlog gc": lambda report: [
+        (report.cut.held or report.cut.waiting) and "see: sexton binlog list",
+        report.cut.lost and "see: sexton binlog consumers",
+        (report.cut.full_copy or report.swept.unknown or report.swept.quarantined or report.swept.failed)
+        and "see: sexton replica list",
+        report.away and "backends that are away pull when they are back",
+    ],
+    "wal explain": _topic,
+    "wal purge": _purge,
+    "wal round run": lambda counts: [
+        (counts.blocked or counts.quarantined or counts.faults) and "see: sexton blockers",
+        counts.losses
+        and f"LOSS: entries that {quantity(counts.losses, 'region')} needed are deleted; see: sexton wal list",
+    ],
+    "replica explain": _tablet,
+    "settings preview": lambda change: [
+        not change.shifts and "no waiting mark becomes due, or is no longer due",
+        *(
+            f"{name}: marks that become due only by this change wait in the first plan after it, until an operator "
+            f"applies that plan (sexton plan list {name}); other marks are deleted as usual"
+            for name in dict.fromkeys(shift.instance for shift in change.shifts if shift.asks)
+        ),
+        change.loosens and f"this loosens a safeguard: {change.loosens}",
+    ],
+    "settings show": lambda page: [f"ignored: {why}" for why in page.ignored],
+    "pace": lambda paces: [not (paces.places or paces.caps) and "nothing was deleted yet, and no vault has a cap"],
+}
+"""Operation → the lines; one that is empty or false is left out."""
