@@ -24,7 +24,7 @@ from sexton.operations.fields import DURATION, EVERY, ONE, Covered, StartedWork
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
     from sexton.runtime.stores import DeploymentStores
 
 F = TypeVar("F", bound=Callable[..., Any])

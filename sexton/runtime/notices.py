@@ -26,7 +26,7 @@ from sexton.marks.kept import Blocker, Severity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 30.0

@@ -8,9 +8,9 @@ from sexton.kernel.errors import BadInput
 from sexton.owners.plugins import installed
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.kernel.message import Message
     from sexton.owners.plugin import OwnerOperation
+    from sexton.runtime.deployment import Deployment
 
 log = logging.getLogger(__name__)
 

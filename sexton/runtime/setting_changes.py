@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from config.settings import Settings
-    from sexton.deployment import Deployment
     from sexton.kernel.live import Live
+    from sexton.runtime.deployment import Deployment
 
 WITHOUT_APPROVAL = "more may be deleted in 24 hours without approval (sexton plan list)"
 SAFEGUARDS = {

@@ -16,7 +16,6 @@ from sexton import contract
 from sexton.check.model import CheckReport, CheckRequest, CheckSettings, Compare, ConcludeOrder
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.deployment import Deployment
 from sexton.operators.registry.add_remove import add_vault
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import Owner
@@ -31,6 +30,7 @@ from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
 from sexton.recycle.rounds.recycler import Recycler
+from sexton.runtime.deployment import Deployment
 from sexton.runtime.engine import Engine
 from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec

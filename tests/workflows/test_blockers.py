@@ -15,11 +15,11 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
-from sexton.deployment import Deployment
 from sexton.interfaces.cli.commands import after_restore
 from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.marks.kept import Blocker
 from sexton.runtime.blockers.listing import list_blockers
+from sexton.runtime.deployment import Deployment
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
 from sexton.runtime.temporal.waiting import failing, temporal_blockers

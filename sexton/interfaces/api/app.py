@@ -15,7 +15,6 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
 from sexton.database.engine import Database
-from sexton.deployment import Deployment
 from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector, PoolCollector
 from sexton.interfaces.api import problems
@@ -25,6 +24,7 @@ from sexton.interfaces.api.routes import health, journal, operations, rounds
 from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
+from sexton.runtime.deployment import Deployment
 
 TOKEN = "token"
 """The security scheme of every request but those that need none."""

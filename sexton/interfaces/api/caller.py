@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
-from sexton.deployment import Deployment
 from sexton.kernel.errors import BadInput
 from sexton.operations.registry import Deed
 from sexton.operators.access import policy
@@ -21,6 +20,7 @@ from sexton.operators.access.model import (
     scopes_text,
 )
 from sexton.operators.call_log import CallRecord, CallStore
+from sexton.runtime.deployment import Deployment
 
 
 class Caller:

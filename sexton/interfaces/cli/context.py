@@ -10,8 +10,8 @@ import typer
 from sexton.interfaces.cli.output import note_action
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.operators.call_log import CallRecord
+    from sexton.runtime.deployment import Deployment
 
 OptionalInstance = Annotated[
     str | None, typer.Argument(metavar="INSTANCE", help="The instance; default: the only one.")
@@ -24,7 +24,7 @@ def open_database() -> Iterator["Deployment"]:
     from config.settings import load
     from sexton.database import schema
     from sexton.database.engine import Database
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
 
     settings = load()
     deployment = settings.require_deployment()

@@ -22,8 +22,8 @@ from sexton.operations.registry import INSTANCE, Call, Deed, Operation
 from sexton.operators.access.model import EVERY_INSTANCE
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.operators.access.model import Grant
+    from sexton.runtime.deployment import Deployment
 
 YES = JSON.replace(name="yes", annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")])
 WATCH = JSON.replace(

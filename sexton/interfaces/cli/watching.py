@@ -24,9 +24,9 @@ from sexton.kernel.printable import printable
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from sexton.deployment import Deployment
     from sexton.insight.views import RunningWork
     from sexton.operations.fields import StartedWork
+    from sexton.runtime.deployment import Deployment
 
 MOST_HALTS = 5
 REDRAW_SECONDS = 1.0

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 
-from sexton.deployment import Deployment
 from sexton.interfaces.api.authentication import TokenVerifier
 from sexton.interfaces.api.caller import Caller, current_caller
 from sexton.interfaces.api.guarded_route import SMALL_BYTES, read_body
@@ -32,6 +31,7 @@ from sexton.operations.registry import Call, Operation, operations
 from sexton.operators.access.model import EVERY_INSTANCE, Grant, Unauthenticated
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
+from sexton.runtime.deployment import Deployment
 
 NOTICE = "sexton-notice"
 """The cookie with what the last action did; the next page shows it once."""

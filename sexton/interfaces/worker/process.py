@@ -11,12 +11,12 @@ from config.settings import load
 from config.sources import load_home_env
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.deployment import Deployment
 from sexton.interfaces.worker.control import build, build_backend
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
 from sexton.kernel.process import in_background, search_cycles_rarely
 from sexton.replication.agent import serving
+from sexton.runtime.deployment import Deployment
 from sexton.runtime.notices import Notices
 from sexton.runtime.temporal import schedules, versions
 from sexton.runtime.temporal.client import connect, connection

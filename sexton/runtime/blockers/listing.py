@@ -17,8 +17,8 @@ from sexton.recycle.planning.sql.measure import count_quarantined
 from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.insight.views import InstanceStatus
+    from sexton.runtime.deployment import Deployment
 
 REFUSED_MS = 60_000
 """After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""

@@ -14,9 +14,9 @@ from sexton.replication.replicas.sql import figures
 from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.replication.binlog.model import Consumer, Log
     from sexton.replication.replicas.model import RetainingReplica
+    from sexton.runtime.deployment import Deployment
     from sexton.wal.model import FlushCandidate, Topic
 
 MAX_TOPICS = 1_000

@@ -24,7 +24,7 @@ from sexton.runtime.temporal.works import OF_REQUEST, PURGES, ROUNDS
 from workflows.search_attributes import CAPABILITY, STATE
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
 
 PATIENCE_SECONDS = 3.0
 QUERY_PATIENCE = dt.timedelta(seconds=1)

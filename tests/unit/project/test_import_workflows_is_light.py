@@ -41,4 +41,4 @@ def test_importing_client_agent_or_workflows_loads_no_adapter() -> None:
 def test_the_stores_of_every_command_load_no_object_store() -> None:
     libraries = ("boto3", "pyarrow", "pyspark", "temporalio")
 
-    assert _loaded(("import sexton.deployment, sexton.operators.stores", libraries)) == [""]
+    assert _loaded(("import sexton.runtime.deployment, sexton.operators.stores", libraries)) == [""]

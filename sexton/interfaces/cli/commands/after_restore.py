@@ -14,7 +14,7 @@ from sexton.kernel.printable import printable
 from sexton.operations.registry import Call, operation_named
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
     from sexton.storage.model import VaultSpec
 
 PATIENCE_SECONDS = 5.0

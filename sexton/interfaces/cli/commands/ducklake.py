@@ -13,8 +13,8 @@ from sexton.kernel.message import Message
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
-    from sexton.deployment import Deployment
     from sexton.owners.ducklake.model import Lake
+    from sexton.runtime.deployment import Deployment
     from sexton.storage.model import VaultSpec
 
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance: this lake.")]

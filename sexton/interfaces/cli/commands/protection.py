@@ -33,8 +33,8 @@ from sexton.protection.model import CHUNK_ITEMS, Item, Protection, ProtectionNot
 from sexton.recycle.model import JOB, PARTIAL, SUCCEEDED
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.recycle.model import RoundReport
+    from sexton.runtime.deployment import Deployment
 
 EXAMPLES = 5
 MAX_SECONDS = 3_600

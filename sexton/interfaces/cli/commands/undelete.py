@@ -15,8 +15,8 @@ from sexton.kernel.printable import printable
 from sexton.storage.model import Undeleted
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
     from sexton.operators.holds.model import Hold
+    from sexton.runtime.deployment import Deployment
     from sexton.storage.vaults import ProvenVaults
 
 PATIENCE_SECONDS = 600.0

@@ -82,7 +82,7 @@ def examine() -> Iterator[DoctorFinding]:
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.database.engine import Database
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
     from sexton.runtime.worker_rows import own_settings
 
     with closing(Database.open(settings.database_url, live_url=settings.live_database_url)) as db:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from config.live import LiveSettings
     from config.settings import Settings
     from sexton.database.roles import SchemaAccess
-    from sexton.deployment import Deployment
+    from sexton.runtime.deployment import Deployment
     from sexton.runtime.stores import DeploymentStores
     from sexton.runtime.worker_rows import WorkerPresence
 

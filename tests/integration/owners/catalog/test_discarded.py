@@ -8,13 +8,13 @@ import pytest
 
 from config.settings import Settings
 from sexton import contract
-from sexton.deployment import Deployment
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import ClaimRequest, Ref
 from sexton.owners.catalog.model import AlreadyThere, NewTable, Schema
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.runtime.deployment import Deployment
 from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, SUFFIXES, Shop, id_of
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, DEPLOYMENT, GRACE
