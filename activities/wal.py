@@ -1,13 +1,14 @@
 """Purge topics of a write-ahead log, as activities. Each may be repeated: none deletes above a persisted floor."""
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
-from sexton.wal.messages import PurgePreview, TopicReview
+from sexton.wal.messages import PurgedPage, PurgePreview, TopicReview
 from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
 
@@ -22,8 +23,15 @@ SILENCE_SECONDS = 300.0
 class WalActivities:
     """The activities of WAL purges; a worker process has one instance."""
 
-    def __init__(self, rounds: "PurgeRounds") -> None:
-        self._rounds = rounds
+    def __init__(self, rounds: "PurgeRounds", running: Callable[[], Awaitable[list[str]]]) -> None:
+        """``running``: returns the topics whose own purges run or are paused, by what Temporal lists."""
+        self._rounds, self._running = rounds, running
+
+    @activity.defn
+    async def running_purges(self) -> list[str]:
+        """Return the topics whose own purges run, wait or are paused."""
+        with refusals():
+            return await self._running()
 
     @activity.defn(no_thread_cancel_exception=True)
     def review_topics(self, after: str = "") -> TopicReview:
@@ -52,10 +60,18 @@ class WalActivities:
     def purge_topic(self, topic: str) -> Purged:
         """Persist how far a topic may be purged, make the log delete the entries below, and record the result."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
-            purged = self._rounds.purge(topic)
+            purged = self._rounds.purge([topic]).get(topic)
             if purged is None:
                 raise UnknownTopic(topic)
             level = logging.WARNING if purged.fault else logging.INFO
             fault = "; the log refused something" if purged.fault else ""
             log.log(level, "purge of topic %s ends: %d entries freed%s", topic, purged.freed, fault)
             return purged
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def purge_topics(self, names: Sequence[str]) -> PurgedPage:
+        """Purge a page of topics, as ``purge_topic`` does each."""
+        with refusals(), AutoHeartbeat(SILENCE_SECONDS):
+            page = self._rounds.purge_page(names)
+            log.info("purge of %d topics ends: %d purged, %d faults", len(names), page.purged, len(page.again))
+            return page

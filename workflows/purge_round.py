@@ -1,4 +1,8 @@
-"""Start one purge for each topic that is due and has work; one review of all due topics finds them."""
+"""Purge the topics that are due and have work, in pages; one review of all due topics finds them.
+
+A topic has a purge of its own, a workflow that waits and backs off, if its regions should flush first, or if its log
+had a fault in a page. While such a purge runs or is paused, the round leaves the topic alone.
+"""
 
 import asyncio
 
@@ -8,6 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
     from sexton.wal.messages import (
+        PurgedPage,
         PurgeRequest,
         PurgeRoundProgress,
         PurgeRoundRequest,
@@ -18,18 +23,20 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.children import Scheduled, start
     from workflows.details import error_message, is_permanent, show
-    from workflows.options import MAX_TRIES, WAL_STEP, backoff
+    from workflows.options import MAX_TRIES, SQL_READ, WAL_STEP, backoff
     from workflows.purge import PurgeWal
     from workflows.search_attributes import Capability
-    from workflows.signals import Controls, InterruptedBySignal, RetryAfter
+    from workflows.signals import Controls, InterruptedBySignal, RetryAfter, stop_if_cancelled
 
 STARTS_AT_ONCE = 50
 """Purges that are started together. A pause or a cancel is respected between two such groups."""
+PAGE_TOPICS = 100
+"""Topics that are purged together: one request to the log, and few statements for each of them."""
 
 
 @workflow.defn(name=ids.PURGE_WAL_ROUND)
 class PurgeWalRound(Controls):
-    """Start the purges of due topics. They outlive this workflow; each has signals of its own."""
+    """Purge due topics. Purges that it starts outlive this workflow; each has signals of its own."""
 
     @workflow.init
     def __init__(self, request: PurgeRoundRequest) -> None:
@@ -37,7 +44,8 @@ class PurgeWalRound(Controls):
         self._deployment = request.deployment
         self._doing, self._error, self._tries = "BEGINNING", "", 0
         self._review: TopicReview | None = None
-        self._remaining: list[TopicWork] = []
+        self._to_purge: list[TopicWork] = []
+        self._to_start: list[TopicWork] = []
         self._counts = request.done
 
     @workflow.query
@@ -45,7 +53,7 @@ class PurgeWalRound(Controls):
         """Return how far the round is."""
         return PurgeRoundProgress(
             doing=self._doing,
-            remaining=len(self._remaining),
+            remaining=len(self._to_purge) + len(self._to_start),
             counts=self._counts,
             tries=self._tries,
             error=self._error,
@@ -54,20 +62,22 @@ class PurgeWalRound(Controls):
 
     @workflow.run
     async def run(self, request: PurgeRoundRequest) -> TopicCounts:
-        """Review the due topics, start the purges, and return the counts.
+        """Review the due topics, purge them, and return the counts.
 
         Raises:
-            ApplicationError: of type ``ids.PURGE_FAILED`` when no attempt of ``MAX_TRIES`` could review the topics.
+            ApplicationError: of type ``ids.PURGE_FAILED`` when a step fails in each of ``MAX_TRIES`` attempts.
         """
         counts = await self.run_with_retries(lambda: self._attempt(request))
         self._show("CANCELLED" if counts is None else "ENDED")
         return self._counts
 
     async def _attempt(self, request: PurgeRoundRequest) -> TopicCounts | RetryAfter:
-        """Review once; ask for another attempt after a transient error. Then start the purges."""
+        """Review once, and purge what is left; ask for another attempt after a transient error."""
         try:
             if self._review is None:
                 self._review = await self.run_until_signalled(self._review_topics(request.after))
+            while self._to_purge:
+                await self.run_until_signalled(self._purge_page())
         except ActivityError as e:
             self._error = error_message(e)
             if is_permanent(e):
@@ -76,7 +86,6 @@ class PurgeWalRound(Controls):
             if self._tries >= MAX_TRIES:
                 raise ApplicationError(self._error, type=ids.PURGE_FAILED, non_retryable=True) from e
             return RetryAfter(backoff(self._tries))
-        self._show("STARTING")
         await self._start_purges()
         if self._review.more:
             self._raise_if_signalled()
@@ -89,18 +98,37 @@ class PurgeWalRound(Controls):
         review: TopicReview = await workflow.execute_activity_method(
             WalActivities.review_topics, after, **WAL_STEP, summary="find the due topics with work"
         )
-        self._remaining = list(review.work)
+        self._to_purge = [work for work in review.work if not work.flushes]
+        self._to_start = [work for work in review.work if work.flushes]
         self._counts += review.counts
         return review
 
+    async def _purge_page(self) -> None:
+        """Purge the next topics; those whose log had a fault get a purge of their own, which tries again."""
+        self._show("PURGING")
+        running: list[str] = await workflow.execute_activity_method(
+            WalActivities.running_purges, **SQL_READ, summary="find the topics that have a purge of their own"
+        )
+        stop_if_cancelled()
+        page, left_alone = self._to_purge[:PAGE_TOPICS], set(running)
+        names = [work.topic for work in page if work.topic not in left_alone]
+        queue = {"task_queue": ids.topic_queue(self._deployment)}
+        purged: PurgedPage = await workflow.execute_activity_method(
+            WalActivities.purge_topics, names, **(WAL_STEP | queue), summary=f"purge {len(names)} topics"
+        )
+        self._to_purge = self._to_purge[len(page) :]
+        self._to_start += [work for work in page if work.topic in purged.again]
+        self._counts += TopicCounts(purged=purged.purged, running=len(page) - len(names))
+        stop_if_cancelled()
+
     async def _start_purges(self) -> None:
         """Start the purges that are not started yet. Raises ``InterruptedBySignal`` between two groups."""
-        while self._remaining:
+        self._show("STARTING")
+        while self._to_start:
             self._raise_if_signalled()
-            group, self._remaining = self._remaining[:STARTS_AT_ONCE], self._remaining[STARTS_AT_ONCE:]
+            group, self._to_start = self._to_start[:STARTS_AT_ONCE], self._to_start[STARTS_AT_ONCE:]
             started = await asyncio.gather(*(start(self._purge(topic), self._deployment) for topic in group))
-            numbers = TopicCounts(started=sum(started), running=len(group) - sum(started))
-            self._counts += numbers
+            self._counts += TopicCounts(started=sum(started), running=len(group) - sum(started))
             self._show("STARTING")
 
     def _purge(self, work: TopicWork) -> Scheduled:
@@ -117,11 +145,13 @@ class PurgeWalRound(Controls):
         """Show the round's progress in the Temporal UI."""
         self._doing, counts = doing, self._counts
         lines = [
-            f"due: {counts.topics}, purges started: {counts.started}, already running: {counts.running}",
+            f"due: {counts.topics}, purged: {counts.purged}, purges started: {counts.started}, "
+            f"already running: {counts.running}",
             f"blocked: {counts.blocked}, quarantined: {counts.quarantined}, losses: {counts.losses}, "
             f"faults: {counts.faults}",
             *counts.reasons,
         ]
         if self._error:
             lines.append(f"error: {self._error}")
-        show(doing, f"{len(self._remaining)} purges to start" if self._remaining else "", lines)
+        remaining = len(self._to_purge) + len(self._to_start)
+        show(doing, f"{remaining} topics to go" if remaining else "", lines)

@@ -200,7 +200,7 @@ def purge(call: Call, topic: TopicName) -> StartedWork:
 
 @operation("wal round run", "POST /v1/topics-round", Grant.OPERATE, Logged(once=True))
 def run_topic_round(call: Call) -> StartedWork:
-    """Start a round of topics now: a purge for each topic that is due and has work; the purges go on without it.
+    """Start a round of topics now: it purges those that are due and have work; waits for flushes outlast it.
 
     Example: sexton wal round run
     """

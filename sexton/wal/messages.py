@@ -192,6 +192,15 @@ class TopicWork(Message):
 
     topic: str
     instance: str = ""
+    flushes: bool = False
+    """Some of its regions should flush first."""
+
+
+class PurgedPage(Message):
+    """How a page of topics was purged. ``again``: those whose log had a fault; a purge of its own tries each again."""
+
+    purged: int = 0
+    again: tuple[str, ...] = ()
 
 
 class TopicCounts(Message):
@@ -205,10 +214,12 @@ class TopicCounts(Message):
     """Regions that need deleted entries."""
     faults: int = 0
     """Topics whose log refuses or does not answer."""
+    purged: int = 0
+    """Topics that the round purged itself, a page at a time."""
     started: int = 0
-    """Purges that the round started: one for each topic with work."""
+    """Purges that the round started, of topics whose regions should flush first, or whose log had a fault."""
     running: int = 0
-    """Topics with work whose purge was running already."""
+    """Topics with work whose purge was running already, or is paused: the round leaves them alone."""
     reasons: tuple[str, ...] = ()
     """The first few faults, as sentences."""
 
@@ -229,7 +240,7 @@ class TopicReview(Message):
 
 
 class PurgeRoundRequest(Message):
-    """Start a purge for each topic that is due and has work.
+    """Purge each topic that is due and has work.
 
     When a run continues another, ``done`` has its counts, and ``after`` is the last topic that it reviewed.
     """
@@ -243,7 +254,7 @@ class PurgeRoundRequest(Message):
 
 
 class PurgeRoundProgress(Message):
-    """What a round is doing. ``remaining``: topics with work whose purge is not started yet."""
+    """What a round is doing. ``remaining``: topics with work that are neither purged nor have a purge of their own."""
 
     doing: str
     remaining: int = 0

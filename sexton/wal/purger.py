@@ -1,18 +1,18 @@
-"""Purge topics: persist how far each may be purged, make the log delete, and record the result; and run the rounds.
+"""Purge pages of topics: persist how far each may be purged, make the log delete, record the result; run the rounds.
 
 Each step may be repeated, by any process and at any time: no step deletes at or above a persisted floor.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
 from sexton.wal import policy
 from sexton.wal.flushing import Flusher
-from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicCounts, TopicReview, TopicWork
+from sexton.wal.messages import MAX_REASONS, PurgedPage, PurgePreview, TopicCounts, TopicReview, TopicWork
 from sexton.wal.model import BlockReason, Facts, Flushed, LogStateBeforeRead, Mode, Purged, PurgeVerdict, Topic
 from sexton.wal.port import LogFault, Step, TopicLog
 from sexton.wal.sql.floors import FloorStore
@@ -70,34 +70,30 @@ class Purger:
         self._floors.record_log_state(idle, faults)
         return {name: Reviewed(verdict, faults.get(name)) for name, verdict in verdicts.items()}
 
-    def purge(self, name: str) -> Purged | None:
-        """Raise the floor of a topic, delete the entries below, and return the result; None: the topic is unknown."""
-        before = self._floors.state_before_read([name])
+    def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
+        """Raise the floors of topics, delete the entries below, and return the results.
+
+        Unknown topics are left out, and those that another transaction holds while others are purged.
+        """
+        before = self._floors.state_before_read(names)
         read_at = self._clock()
-        answer = self._read_log([name], before)[name]
-        verdict = self._floors.judge({name: answer}, before, Step.RAISE).get(name)
-        if verdict is None:
-            return None
-        topic = self._floors.topics([name])[name]
-        fault = answer if isinstance(answer, LogFault) else self._delete(topic, answer, read_at)
+        answers = self._read_log(names, before)
+        verdicts = self._floors.judge(answers, before, Step.RAISE)
+        topics = self._floors.topics(list(verdicts))
+        faults = {name: answer for name in topics if isinstance(answer := answers[name], LogFault)}
+        faults |= self._delete(topics, answers, read_at)
         reached("wal.deleted")
-        after = self._log.facts([name])[name]
-        # The log may have carried out a request that it did not answer: what counts is where the topic begins now.
-        is_deleted = isinstance(after, Facts) and after.start >= (topic.floor or 0) - policy.SLACK
-        if isinstance(answer, Facts) and is_deleted:
-            fault = None
-        self._floors.record_log_state({name: after}, {name: fault} if fault is not None else {})
-        start_after = after.start if isinstance(after, Facts) else None
-        start_before = answer.start if isinstance(answer, Facts) else start_after
-        return Purged(
-            topic=name,
-            floor=topic.floor,
-            log_start=start_after,
-            freed=0 if start_after is None else max(0, start_after - (start_before or 0)),
-            verdict=verdict,
-            fault=str(fault or ""),
-            passes=fault is not None and fault.passes,
-        )
+        after = self._log.facts(list(topics))
+        for name, facts in after.items():
+            # The log may have carried out a request that it did not answer: what counts is where the topic begins now.
+            is_deleted = isinstance(facts, Facts) and facts.start >= (topics[name].floor or 0) - policy.SLACK
+            if is_deleted and isinstance(answers[name], Facts):
+                faults.pop(name, None)
+        self._floors.record_log_state(after, faults)
+        return {
+            name: _purged(topic, verdicts[name], (answers[name], after[name]), faults.get(name))
+            for name, topic in topics.items()
+        }
 
     def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:
         """Read the log; where an end is below the safe one, read again whether a newer leader reports another end.
@@ -122,29 +118,48 @@ class Purger:
             }
         return answers
 
-    def _delete(self, topic: Topic, facts: Facts, read_at: float) -> LogFault | None:
-        """Make the log delete the entries below the floor; return its fault. ``facts`` were read at ``read_at``."""
-        if not _may_delete(topic):
-            return None
-        answer: Facts | LogFault = facts
-        if self._clock() - read_at > FRESH_SECONDS:
+    def _delete(self, topics: Mapping[str, Topic], answers: Answers, read_at: float) -> dict[str, LogFault]:
+        """Make the log delete the entries below the floors; return its faults. ``answers`` were read at ``read_at``."""
+        names = [name for name, topic in topics.items() if _may_delete(topic) and isinstance(answers[name], Facts)]
+        if names and self._clock() - read_at > FRESH_SECONDS:
             read_at = self._clock()
-            answer = self._log.facts([topic.name])[topic.name]
+            answers = self._log.facts(names)
             if self._clock() - read_at > FRESH_SECONDS:
-                return LogFault(topic.name, "SLOW", "it takes too long to answer", passes=True)
+                return {name: LogFault(name, "SLOW", "it takes too long to answer", passes=True) for name in names}
         # Read as late as possible: a stop takes effect within 5 s, and a topic disabled or reset since is left alone.
-        topic = self._floors.topics([topic.name])[topic.name]
-        if not _may_delete(topic) or self._floors.is_stopped(topic) or not isinstance(answer, Facts):
-            return None
-        offset = policy.delete_before(topic.floor, answer)
-        if offset is None or answer.id != topic.kafka_id:
-            return None
-        deleted = self._log.delete_before({topic.name: offset})[topic.name]
-        return deleted if isinstance(deleted, LogFault) else None
+        topics = self._floors.topics(names)
+        stopped = self._floors.stopped(topics.values())
+        offsets: dict[str, int] = {}
+        for name, topic in topics.items():
+            answer = answers[name]
+            if _may_delete(topic) and name not in stopped and isinstance(answer, Facts) and answer.id == topic.kafka_id:
+                offset = policy.delete_before(topic.floor, answer)
+                if offset is not None:
+                    offsets[name] = offset
+        deleted = self._log.delete_before(offsets) if offsets else {}
+        return {name: answer for name, answer in deleted.items() if isinstance(answer, LogFault)}
 
 
 def _may_delete(topic: Topic) -> bool:
     return topic.enabled and not topic.quarantined and topic.mode is Mode.DELETE
+
+
+def _purged(
+    topic: Topic, verdict: PurgeVerdict, facts: tuple[Facts | LogFault, Facts | LogFault], fault: LogFault | None
+) -> Purged:
+    """Return the result of a purge. ``facts``: before and after."""
+    before, after = facts
+    start_after = after.start if isinstance(after, Facts) else None
+    start_before = before.start if isinstance(before, Facts) else start_after
+    return Purged(
+        topic=topic.name,
+        floor=topic.floor,
+        log_start=start_after,
+        freed=0 if start_after is None else max(0, start_after - (start_before or 0)),
+        verdict=verdict,
+        fault=str(fault or ""),
+        passes=fault is not None and fault.passes,
+    )
 
 
 class PurgeRounds:
@@ -167,11 +182,15 @@ class PurgeRounds:
         names = self._schedule.due(after, MAX_TOPICS)
         reviewed = self._review_pages(names, heartbeat)
         topics = self._floors.topics([name for name, topic in reviewed.items() if topic.verdict.work])
+        flush = self._topics_to_flush(list(topics))
         for name, topic in sorted(reviewed.items()):
             _log_verdict(name, topic.verdict, str(topic.fault or ""))
         faults = [str(topic.fault) for _, topic in sorted(reviewed.items()) if topic.fault]
         verdicts = [topic.verdict for topic in reviewed.values()]
-        work = [TopicWork(topic=name, instance=topic.instance) for name, topic in sorted(topics.items())]
+        work = [
+            TopicWork(topic=name, instance=topic.instance, flushes=name in flush)
+            for name, topic in sorted(topics.items())
+        ]
         return TopicReview(
             work=tuple(work[:MAX_WORK]),
             more=len(work) > MAX_WORK or len(names) == MAX_TOPICS,
@@ -186,6 +205,12 @@ class PurgeRounds:
             ),
         )
 
+    def _topics_to_flush(self, names: Sequence[str]) -> Collection[str]:
+        """Return those of some topics that have regions which should flush first."""
+        if self._flusher is None:
+            return ()
+        return {region.topic for region in self._floors.regions_to_flush(names)}
+
     def preview(self, topic: str) -> PurgePreview:
         """Begin the purge of a topic: return how many regions should flush first."""
         verdict = self._purger.preview([topic], Step.PREPARE).get(topic)
@@ -198,15 +223,21 @@ class PurgeRounds:
         """Ask the regions that block the purge of a topic to flush, and wait for them."""
         return self._flusher.flush(topic, heartbeat) if self._flusher is not None else Flushed()
 
-    def purge(self, topic: str) -> Purged | None:
-        """Purge one topic; None if it is unknown."""
-        self._schedule.record_purge(topic)
-        purged = self._purger.purge(topic)
-        if purged is not None:
-            _log_verdict(topic, purged.verdict, purged.fault)
+    def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
+        """Purge topics; unknown ones are left out."""
+        self._schedule.record_purges(names)
+        results = self._purger.purge(names)
+        for name, purged in results.items():
+            _log_verdict(name, purged.verdict, purged.fault)
             if purged.verdict.rose or purged.freed:
-                log.info("topic %s is purged below %s; %d entries freed", topic, purged.floor, purged.freed)
-        return purged
+                log.info("topic %s is purged below %s; %d entries freed", name, purged.floor, purged.freed)
+        return results
+
+    def purge_page(self, names: Sequence[str]) -> PurgedPage:
+        """Purge topics that need no flush; return how many were purged, and which are tried again."""
+        results = self.purge(names)
+        again = tuple(name for name, purged in results.items() if purged.fault)
+        return PurgedPage(purged=len(results) - len(again), again=again)
 
     def _review_pages(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Mapping[str, Reviewed]:
         """Review topics, a page in each request to the log: a page whose log does not answer delays no other."""

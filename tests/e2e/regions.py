@@ -63,9 +63,7 @@ class Regions:
         self.node.heartbeat()
         self.wal.purger.preview([topic])  # Sexton did not know the end of the topic
         self.node.heartbeat()
-        purged = self.wal.purger.purge(topic)
-        assert purged is not None
-        return purged.floor or 0
+        return self.wal.purger.purge([topic])[topic].floor or 0
 
     def reopen(self, *regions: str, epoch: int = 2) -> None:
         """Crash the node, and open regions again."""

@@ -34,8 +34,7 @@ def main(address: str, database: str, topic: str, point: str = "") -> None:
     purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, WalSettings(), ControlStore(db)))
     with installed(die):
         while True:
-            done = purger.purge(topic)
-            assert done is not None
+            done = purger.purge([topic])[topic]
             print(done.floor, done.log_start, done.fault, done.verdict.quarantine, flush=True)
 
 

@@ -279,7 +279,7 @@ class World:
     def purge(self, topic: str, dies_at: str = "", meanwhile: Callable[[], None] | None = None) -> None:
         """Purge, or die on the way; ``meanwhile`` runs after the log was read and before the decision."""
         with suppress(Crash), installed(crash_at(dies_at)):
-            Purger(Meanwhile(self.log, meanwhile), self.floors).purge(topic)
+            Purger(Meanwhile(self.log, meanwhile), self.floors).purge([topic])
 
     def wait(self, seconds: int) -> None:
         self.clock += seconds

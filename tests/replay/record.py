@@ -183,6 +183,7 @@ async def record_purges(served: Served, _: Path) -> dict[str, Any]:
             await handle.result()
         found: dict[str, Any] = {"purge-wal-told": await handle.fetch_history()}
         topics.flushed(name, "r1", 180)
+        topics.flushed(topics.make(200, "r1", name="lagging-wal"), "r1", 9)
         rig.later(1_801)
         ticked = await served.tick()
         await ticked.result()

@@ -135,6 +135,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("faults", "fault_details", "leases", "lost_leases", "adoption_ms"), REPORT),
     },
     "due_instances": {},
+    "running_purges": {},
     "nudge": {},
     "read_progress": {"work": "harmless: rows are read"},
     "begin_check": {"instance": RECORDED, "requested_by": SHOWN},
@@ -153,6 +154,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
     "prepare_purge": {"topic": "harmless: nothing is purged; the topic is next due after its interval"},
     "flush_regions": {"topic": "harmless: nodes that are known are asked to flush; nothing is purged"},
     "purge_topic": {"topic": TOPIC},
+    "purge_topics": {"names": TOPIC},
     "cut_binlogs": {"instance": "rows: mode, stops, TTLs and consumers are read from rows"},
     "waiting_backends": {"instance": "harmless: backends are listed", "after": "harmless: backends are listed"},
     "sweep_cuts": {

@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy import text
 from temporalio.client import WorkflowHandle
 
 from config.settings import Settings
+from sexton.runtime.temporal.waiting import running_purges
 from sexton.wal.messages import (
     PurgeProgress,
     PurgeReport,
@@ -20,6 +22,7 @@ from sexton.wal.messages import (
 from sexton.wal.model import Topic
 from sexton.wal.wal import WalService
 from tests.integration.wal.flushing_node import FlushedRegions
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.topics import make_topic, report_flushed
 from tests.workflows.conftest import Served, settings_of, until_doing
@@ -83,6 +86,11 @@ class Topics:
 
     def purge_of(self, topic: str) -> WorkflowHandle[Any, PurgeReport]:
         return self.served.client.get_workflow_handle(ids.purge_wal(DEPLOYMENT, topic), result_type=PurgeReport)
+
+    async def listed(self, topic: str) -> None:
+        """Wait until Temporal lists the purge of a topic among those that run."""
+        look = partial(running_purges, self.served.client, settings_of(self.rig))
+        await eventually_async(f"the purge of {topic} is listed", look, lambda names: topic in names)
 
     async def until(self, handle: WorkflowHandle[Any, PurgeReport], doing: str) -> PurgeProgress:
         return await until_doing(handle, doing, PurgeProgress)

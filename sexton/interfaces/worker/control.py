@@ -19,6 +19,7 @@ from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.observing import SdkMetrics, observe
 from sexton.runtime.temporal.versions import deployment_config
+from sexton.runtime.temporal.waiting import running_purges
 from workflows import ids, options
 from workflows.registry import ALL, sandbox
 
@@ -55,7 +56,7 @@ async def build(
     engine = Engine(db, live.engine_settings())
     stores = engine.stores
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
-    wal = activities.WalActivities(stores.wal.rounds)
+    wal = activities.WalActivities(stores.wal.rounds, partial(running_purges, client, settings))
     check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
     control = Worker(
         client,
@@ -96,7 +97,7 @@ async def build(
     topics = Worker(
         client,
         task_queue=ids.topic_queue(deployment),
-        activities=[wal.prepare_purge, wal.purge_topic],
+        activities=[wal.prepare_purge, wal.purge_topic, wal.purge_topics],
         **slots(settings, settings.wal.auto_purge_parallelism),
     )
     flushes = Worker(

@@ -70,6 +70,15 @@ def _running(settings: Settings) -> str:
     return f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
 
 
+async def running_purges(client: Client, settings: Settings) -> list[str]:
+    """Return the topics whose own purges run, wait or are paused. Temporal's list lags behind by about a second."""
+    query = f"WorkflowType = '{PURGES.workflow_type}' AND {_running(settings)}"
+    try:
+        return [_subject(run) async for run in client.list_workflows(query)]
+    except RPCError as e:
+        raise SextonError(f"Temporal did not list the purges that run: {e.message}") from e
+
+
 async def failing(client: Client, settings: Settings) -> list[Blocker]:
     """Return the runs that no worker can continue: their workflow tasks fail again and again."""
     runs = await _having(client, settings, "TemporalReportedProblems")

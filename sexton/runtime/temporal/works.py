@@ -83,7 +83,7 @@ PURGE_ROUNDS = ControlClient[PurgeRoundRequest, TopicCounts, PurgeRoundProgress]
     progress_type=PurgeRoundProgress,
     texts={
         "REVIEWING": lambda _: "it reviews the due topics",
-        "STARTING": lambda p: f"{p.counts.started:,} purges started, {p.remaining:,} to start",
+        "PURGING": lambda p: f"{p.counts.purged:,} topics purged, {p.remaining:,} to go",
         ids.PAUSED: lambda _: "it is paused, and no other round begins; to go on",
     },
     name="the round of topics",

@@ -4,7 +4,7 @@ Deleting below a persisted floor is harmless, by any process, at any time and re
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, func, or_, select, update
@@ -36,10 +36,11 @@ class FloorStore:
     def __init__(self, db: Database, settings: WalSettings | Live[WalSettings], controls: ControlStore) -> None:
         self._db, self._settings, self._controls = db, Live.of(settings), controls
 
-    def is_stopped(self, topic: Topic) -> bool:
-        """Return whether an operator has stopped the topic's instance, or everything."""
+    def stopped(self, topics: Iterable[Topic]) -> Collection[str]:
+        """Return those of some topics whose instance, or everything, an operator has stopped."""
         with self._db.read() as c:
-            return self._controls.stops(c)(topic.instance) is not None
+            stop_of = self._controls.stops(c)
+            return {topic.name for topic in topics if stop_of(topic.instance) is not None}
 
     def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead:
         """Return what must be read before the log; see ``LogStateBeforeRead``."""
@@ -238,17 +239,16 @@ class FloorStore:
         columns = select(purge.c.id, purge.c.topic, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
         for row in c.execute(columns.where(incomplete).order_by(purge.c.floor)):
             purges[row.topic].append(OpenPurge(row.id, row.kafka_id, row.floor, row.log_start))
-        freed: dict[str, int] = {}
-        for name, topic in topics.items():
-            freed_by = completed_purges(topic, facts[name], purges[name])
-            if freed_by:
-                # Purges that are still open must not count the same entries again.
-                is_open = and_(purge.c.topic == name, purge.c.done_at.is_(None))
-                c.execute(update(purge).where(is_open).values(log_start=facts[name].start))
-                by_purge = case(freed_by, value=purge.c.id)
-                c.execute(update(purge).where(in_list(purge.c.id, list(freed_by))).values(done_at=now, freed=by_purge))
-            freed[name] = sum(freed_by.values())
-        return freed
+        freed = {name: completed_purges(topic, facts[name], purges[name]) for name, topic in topics.items()}
+        starts = {name: facts[name].start for name, of_topic in freed.items() if of_topic}
+        if starts:
+            # Purges that are still open must not count the same entries again.
+            is_open = and_(in_list(purge.c.topic, starts), purge.c.done_at.is_(None))
+            c.execute(update(purge).where(is_open).values(log_start=case(starts, value=purge.c.topic)))
+            by_purge = {id_: number for of_topic in freed.values() for id_, number in of_topic.items()}
+            completed = update(purge).where(in_list(purge.c.id, list(by_purge)))
+            c.execute(completed.values(done_at=now, freed=case(by_purge, value=purge.c.id)))
+        return {name: sum(of_topic.values()) for name, of_topic in freed.items()}
 
     def _update_topics(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Update topics: ``topic_name`` selects the row, the other keys are columns."""

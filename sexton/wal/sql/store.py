@@ -223,10 +223,10 @@ class WalSchedule:
             due = select(t.c.name).where(self._due(self._db.now(c), settings))
             return c.execute(due.limit(1)).first() is not None
 
-    def record_purge(self, topic: str) -> None:
-        """Log that the purge of a topic begins."""
+    def record_purges(self, topics: Sequence[str]) -> None:
+        """Log that the purge of some topics begins, in one row; those that rise have rows of their own floors."""
         with self._db.write() as c:
-            record_work(self._db, c, "wal purge", subject=topic)
+            record_work(self._db, c, "wal purge", subject=", ".join(topics))
 
     def forget(self) -> None:
         """Delete the rows of old floors and of expired pins."""

@@ -57,8 +57,8 @@ def test_concurrent_heartbeats_maps_resets_and_purges_all_end(topics: TopicStore
     work: dict[str, Callable[[int], object]] = {
         "heartbeats": lambda n: hear(names, n),
         "heartbeats, the other way": lambda n: hear(names[::-1], n),
-        "purges": lambda n: Purger(log, topics.floors).purge(TOPICS[n % 2]),
-        "purges, the other way": lambda n: Purger(log, topics.floors).purge(TOPICS[(n + 1) % 2]),
+        "purges": lambda n: Purger(log, topics.floors).purge([TOPICS[n % 2]]),
+        "purges, the other way": lambda n: Purger(log, topics.floors).purge([TOPICS[(n + 1) % 2]]),
         "reviews": lambda _: Purger(log, topics.floors).preview(TOPICS, Step.PREPARE),
         "maps": remap,
         "resets": lambda n: ResetStore(topics.db).reset_topic(TOPICS[n % 2]),

@@ -41,7 +41,7 @@ def test_pending_report_counts_though_newer_ones_follow(topics: TopicStores) -> 
 
     for _ in range(5):
         topics.place.append(topic, 10)
-        Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge(topic)
+        Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge([topic])
 
     assert (topics.store.topic(topic).floor or 0) > 10
 

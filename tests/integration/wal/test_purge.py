@@ -210,7 +210,7 @@ def test_slow_log_gets_no_request_to_delete(topics: TopicStores) -> None:
     interrupted = InterruptedLog(topics.place, meanwhile)
     slow = SlowLog(topics.place, clock, lambda: topics.store.disable(disabled))
     for log, topic in ((interrupted, recreated), (slow, disabled)):
-        Purger(log, topics.floors, lambda: clock[0]).purge(topic)  # type: ignore[arg-type]
+        Purger(log, topics.floors, lambda: clock[0]).purge([topic])  # type: ignore[arg-type]
 
         assert topics.start(topic) == 0
 
@@ -218,10 +218,9 @@ def test_slow_log_gets_no_request_to_delete(topics: TopicStores) -> None:
 def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores) -> None:
     topic = topics.flushed_topic(250, r1=99)
 
-    first = Purger(UnansweringLog(topics.place), topics.floors).purge(topic)
+    first = Purger(UnansweringLog(topics.place), topics.floors).purge([topic])[topic]
     again = topics.purge(topic)
 
-    assert first is not None
     assert (first.fault, first.log_start) == ("", 99)
     assert again.log_start == 99
     assert [(p.floor, p.log_start, p.freed) for p in topics.store.purges(topic)] == [(100, 99, 99)]

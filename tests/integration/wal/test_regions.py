@@ -124,7 +124,7 @@ def test_region_that_returned_and_left_has_newer_entries(topics: TopicStores) ->
         topics.place.append(topic, 10)  # of r1, in memory only
         topics.map(topic, "r2", moved=("r1",))
 
-    Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge(topic)
+    Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge([topic])
     topics.flushed(topic, "r2", None, idle=109)
     for _ in range(2):
         topics.purge(topic)

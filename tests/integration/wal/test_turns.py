@@ -1,12 +1,16 @@
-"""Due topics are reviewed in parts, none starves, and metrics equal the tables."""
+"""Due topics are reviewed and purged in pages, none starves, and metrics equal the tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, event, update
 
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.insight.metrics.figures.logs import wal_figures
 from sexton.insight.metrics.model import WalFigures
+from sexton.kernel.crash_points import installed
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import purger
@@ -18,6 +22,7 @@ from sexton.wal.sql.store import WalSchedule
 from sexton.wal.wal import WalService
 from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
 from tests.integration.wal.topic_stores import TopicStores
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig
 
 WAL_SETTINGS = WalSettings(auto_purge_interval_seconds=1_800, purge_trigger_entries=300, purge_trigger_bytes=10_000)
@@ -105,7 +110,7 @@ def run(work: PurgeRounds, most: int) -> int:
         review = work.review(after, lambda: None)
         for topic in review.work:
             work.preview(topic.topic)
-            work.purge(topic.topic)
+            work.purge([topic.topic])
         if not review.more:
             return n
         after = review.after
@@ -206,3 +211,55 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
     assert counts.blocked_since is not None
     assert 60_000 <= now - counts.ok_since < 120_000
     assert 60_000 <= now - counts.blocked_since < 120_000
+
+
+@contextmanager
+def statements_of(db: Database) -> Iterator[list[str]]:
+    """Collect the statements that are sent meanwhile."""
+    sent: list[str] = []
+
+    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        sent.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(db.engine, "before_cursor_execute", note)
+
+
+def test_a_page_of_topics_costs_few_statements_each(topics: TopicStores) -> None:
+    names = [topics.flushed_topic(250, r1=99) for _ in range(60)]
+    with statements_of(topics.db) as of_one:
+        topics.purge(names.pop())
+    with statements_of(topics.db) as of_page:
+        purged = topics.purger.purge(names)
+
+    def about_topics(sent: list[str]) -> int:
+        return sum("wal_topic" in s or "wal_region" in s or "wal_purge" in s or "wal_pin" in s for s in sent)
+
+    assert {p.floor for p in purged.values()} == {100}
+    assert about_topics(of_page) <= about_topics(of_one) + 5
+
+
+def test_a_page_leaves_alone_what_may_not_be_purged(topics: TopicStores) -> None:
+    disabled, quarantined, purged, unknown = (topics.flushed_topic(250, r1=99) for _ in range(4))
+    topics.store.disable(disabled)
+    topics.place.recreate(quarantined)
+    topics.place.append(quarantined, 250)
+    with topics.db.write() as c:
+        c.execute(delete(topics.db.t.wal_topic).where(topics.db.t.wal_topic.c.name == unknown))
+    results = topics.purger.purge([disabled, quarantined, purged, unknown])
+
+    assert sorted(results) == sorted([disabled, quarantined, purged])
+    assert [topics.start(name) for name in (disabled, quarantined, purged)] == [0, 0, 99]
+    assert results[quarantined].verdict.quarantine
+
+
+@pytest.mark.parametrize("point", ["wal.floor", "wal.deleted", "wal.seen"])
+def test_a_page_that_dies_anywhere_is_purged_again(topics: TopicStores, point: str) -> None:
+    names = [topics.flushed_topic(250, r1=99) for _ in range(3)]
+    with suppress(Crash), installed(crash_at(point)):
+        topics.purger.purge(names)
+    topics.purger.purge(names)
+
+    assert {topics.start(name) for name in names} == {99}
+    assert [topics.store.topic(name).freed for name in names] == [99, 99, 99]

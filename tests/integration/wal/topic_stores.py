@@ -102,9 +102,7 @@ class TopicStores:
 
     def purge(self, topic: str) -> Purged:
         """Purge a topic once."""
-        purged = self.purger.purge(topic)
-        assert purged is not None
-        return purged
+        return self.purger.purge([topic])[topic]
 
     def open(self, topic: str, region: str, flushed: int | None, epoch: int = 1) -> Pin:
         """Open a region."""

@@ -130,7 +130,7 @@ def test_every_check_binlog_run_and_purge_is_logged_once(rig: Rig) -> None:
         begun = rig.runs.begin("shop", "run-7", "bob")
 
     deployment.binlogs.schedule.begin_run("shop")
-    deployment.wal.rounds.purge("orders")
+    deployment.wal.rounds.purge(["orders"])
 
     assert [(c.action, c.instance, c.subject, c.reason) for c in work(rig)][:1] == [
         ("check", "shop", f"check {begun.id}, run run-7", "requested by bob, as the order has it"),
