@@ -34,6 +34,7 @@ from sexton.wal.wal import WalService
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Cluster
 from tests.servers.temporal import DevServer, start_local
+from tests.support import downloads
 from workflows import ids
 
 DEPLOYMENT = "test-topics"
@@ -54,6 +55,7 @@ class Ran(NamedTuple):
 
 def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
     """Measure."""
+    downloads.fetch()
     home = Path(tempfile.mkdtemp(prefix="bench-topics-"))
     kafka, cluster = Kafka(home), Cluster()
     try:
