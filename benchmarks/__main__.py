@@ -37,9 +37,9 @@ from benchmarks.store import KEYS_A_MARK
 from sexton.kernel.errors import SextonError
 
 OBJECTS, PAIRS, SECONDS = 100_000, 7, 180.0
-QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
+QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 1, 3.0
 QUICK_TOPICS, QUICK_RECORD = 200, 1_000_000
-QUICK_PROTECT = 50_000
+QUICK_PROTECT = 10_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
 ALL = (
     "delete",
@@ -91,20 +91,20 @@ def main() -> int:
         "overhead": lambda: deletes.run(objects, pairs, peers=False),
         "due": lambda: due.run(QUICK_DUE if given.quick else due.SOAK if given.soak else due.SIZES),
         "keys": lambda: (
-            keys.run(given.objects or QUICK_OBJECTS * 10, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
+            keys.run(given.objects or QUICK_OBJECTS, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
         ),
         "barrier": lambda: barrier.run(QUICK_OBJECTS, 1) if given.quick else barrier.run(),
         "commands": lambda: commands.run(QUICK_OBJECTS, 1) if given.quick else commands.run(),
-        "takeover": lambda: takeover.run(QUICK_OBJECTS * 10) if given.quick else takeover.run(),
+        "takeover": lambda: takeover.run(QUICK_OBJECTS * 5) if given.quick else takeover.run(),
         "plan": lambda: plan.run(QUICK_PROTECT) if given.quick else plan.run(),
         "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),
         "scale": lambda: (
-            heavy.scale(QUICK_DROP, QUICK_DROP)
+            heavy.scale(QUICK_DROP[:1], QUICK_DROP[:1])
             if given.quick
             else heavy.scale(on_spark=heavy.SOAK if given.soak else heavy.ON_SPARK)
         ),
         "shards": lambda: shards.run([shards.Case(2, 0.03, QUICK_OBJECTS)], 1) if given.quick else shards.run(),
-        "memory": lambda: memory.run(QUICK_OBJECTS * 10) if given.quick else memory.run(),
+        "memory": lambda: memory.run(QUICK_OBJECTS) if given.quick else memory.run(),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "client": lambda: client.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else client.run(),

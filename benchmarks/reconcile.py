@@ -107,7 +107,7 @@ def write(folder: Path, rows: int) -> None:
                 "bytes": pa.repeat(pa.scalar(10), len(keys)),
             }
             if side == "objects":
-                columns |= {"etag": pa.repeat(pa.scalar("e"), len(keys))}
+                columns |= {name: pa.repeat(pa.scalar("e"), len(keys)) for name in ("etag", "written")}
             else:
                 columns |= {
                     "live": pa.repeat(pa.scalar(True), len(keys)),

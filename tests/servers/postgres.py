@@ -27,11 +27,11 @@ _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off", "synchronous_commit":
 class Cluster:
     """A running server on loopback, whose superuser ``postgres`` needs no password."""
 
-    def __init__(self, *, fsync: bool = True, preload: str = "") -> None:
+    def __init__(self, *, fsync: bool = True) -> None:
         in_memory = not fsync and MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
         self._scratch = Path(tempfile.mkdtemp(prefix="sexton-pg-", dir=MEMORY if in_memory else None))
         self._template = ""
-        options = {"max_connections": "300", "shared_preload_libraries": preload} | ({} if fsync else _NOT_DURABLE)
+        options = {"max_connections": "300"} | ({} if fsync else _NOT_DURABLE)
         self.server = PostgresServer(self._scratch, Ports(self._scratch), "", options)
         self.server.start()
         self._lock = Lock()
