@@ -108,7 +108,7 @@ class Checker:
         """Compare objects with records in the given way; store and return what was seen. Raise ``UnknownCheck``."""
         order = self._checked(order)
         try:
-            self._live.as_of(order.instance)
+            self._live.as_of(order.instance, heartbeat)
         except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
             evidence = Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         else:

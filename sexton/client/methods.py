@@ -196,6 +196,7 @@ class ApiMethods:
         remove_from_list = sends(_lists.remove_from_list)
         marks, quarantine = sends(_marks.marks), sends(_marks.quarantine)
         retry_quarantined, discard = sends(_marks.retry_quarantined), sends(_marks.discard)
+        admit_commit, end_commit = sends(_marks.admit_commit), sends(_marks.end_commit)
         checks, check, findings = sends(_checks.checks), sends(_checks.check), sends(_checks.findings)
         run_check, accept_finding = sends(_checks.run_check), sends(_checks.accept_finding)
         rebase, repair, inventory = sends(_checks.rebase), sends(_checks.repair), sends(_checks.inventory)

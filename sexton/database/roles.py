@@ -21,7 +21,8 @@ _FUNCTIONS = (
     "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "
     "sexton.prepare(text, text, text[], text, text[], interval), "
     "sexton.prepare(text, text, text[], text, text[], interval, text, text[]), "
-    "sexton.commit(text, text[]), sexton.undrop(text, text, text[]), sexton.reference(text, text[])"
+    "sexton.commit(text, text[]), sexton.undrop(text, text, text[]), sexton.reference(text, text[]), "
+    "sexton.admit(text, text, text[], text[], interval), sexton.end_commit(text, text)"
 )
 
 

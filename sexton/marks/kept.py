@@ -43,6 +43,8 @@ class KeepReason(StrEnum):
         "register it again after: sexton protection release JOB --reason TEXT",
     )
     """A protection that cannot be read may cover any file. Subject: the job."""
+    COMMIT = "commit", "commit {subject} under way", "deleted when the commit has failed, or its time is over"
+    """A commit under way names a file. Subject: the commit's id."""
     LIVE = "live", "live", "deleted when its owner no longer shows it; its other files: mark each on its own"
     """The owner lists the mark or one of its files as live. Subject and detail: of the first, mark and rows."""
     IN_USE = "in_use", "in use by its owner", "deleted when its owner no longer uses it"

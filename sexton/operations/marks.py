@@ -1,4 +1,4 @@
-"""Marks: what owners declared to be garbage, and those that rounds gave up for now."""
+"""Marks: what owners declared to be garbage, those that rounds gave up for now; commits that name objects again."""
 
 from typing import Annotated, Literal
 
@@ -7,10 +7,10 @@ from pydantic import Field
 from sexton.insight.marks import STATES, MarkFilter
 from sexton.insight.views import MarkPage
 from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message, Page
+from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.marks.model import Reason as MarkReason
 from sexton.marks.model import Ref
-from sexton.operations.fields import ROWS, Covered, Flag, Instance, MarkName, Reason
+from sexton.operations.fields import ROWS, Covered, Flag, Instance, MarkName, Names, Reason
 from sexton.operations.plans import Kind, Place, Size, Under
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
@@ -28,6 +28,19 @@ class Retried(Message):
 
     marks: int
     left: int = 0
+
+
+class CommitOrder(StrictMessage):
+    """What a commit is about to name. ``seconds``: after these it ends, if nobody ends it before."""
+
+    objects: Annotated[Names, Field(min_length=1, description="Each as VAULT/KEY or a URL.")]
+    seconds: Annotated[int, Field(ge=1, le=3_600)] = 600
+
+
+class AdmittedCommit(Message):
+    """A commit that may go on now. ``commit``: its id."""
+
+    commit: str
 
 
 def parse_ref(mark: str) -> Ref:
@@ -138,3 +151,37 @@ def discard(call: Call, instance: Instance, mark: MarkName, *, reason: Reason) -
     Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
     """
     return call.deployment.discard(instance, parse_ref(mark), reason)
+
+
+@operation(
+    "commit admit",
+    "POST /v1/instances/{instance}/commits",
+    Grant.COMMIT,
+    Logged(routine=True, once=True),
+    is_large=True,
+)
+def admit_commit(call: Call, instance: Instance, body: CommitOrder) -> AdmittedCommit:
+    """Admit a commit that is about to name objects; COLLECTED if one of them is being deleted: then do not commit.
+
+    Until it ends no round deletes them. End it when the commit has succeeded or failed; if its outcome is unknown,
+    leave it: it ends after its seconds, which must be longer than any answer of the catalog takes.
+    """
+    from sexton.protection.policy import canonical
+
+    vaults = {vault.name: vault for vault in call.stores.registry.vaults(instance)}
+    objects = [canonical(name, vaults) for name in body.objects]
+    return AdmittedCommit(commit=call.stores.commits.admit(instance, [(o.vault, o.key) for o in objects], body.seconds))
+
+
+@operation(
+    "commit end",
+    "DELETE /v1/instances/{instance}/commits/{commit}",
+    Grant.COMMIT,
+    Logged("{commit}", routine=True, reserved=True),
+    is_for_programs=True,
+)
+def end_commit(
+    call: Call, instance: Instance, commit: Annotated[str, Field(max_length=64, pattern="^[0-9a-f]+$")]
+) -> None:
+    """Say that a commit has succeeded or failed; repeatable."""
+    call.stores.commits.end(instance, commit)

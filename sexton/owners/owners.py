@@ -42,6 +42,7 @@ class Owners(Owner):
         self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         if self._has_vault(instance):  # otherwise nothing is garbage yet
+            self.of(instance).refresh(instance, heartbeat)
             self.of(instance).mark_due(instance, cutoffs, heartbeat, verify)
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:

@@ -78,6 +78,13 @@ class Owner:
         where its files are compares the vaults of the instance at each question, too.
         """
 
+    def refresh(self, instance: str, heartbeat: Heartbeat) -> None:
+        """Bring a copy of the owner's records up to date; an owner that is asked for its records itself needs none.
+
+        It is called before ``mark_due``, before and after the listing of a check, and once marks are fenced: what
+        ``fence``, ``live`` and the live side answer then must be at least as new.
+        """
+
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:

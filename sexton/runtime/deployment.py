@@ -155,7 +155,7 @@ class Deployment:
             return ""
         try:
             self.stores.owners.live(name, (), lambda: None)
-            self.stores.live_side.as_of(name)
+            self.stores.live_side.as_of(name, lambda: None)
         except NotAsked:
             return ""
         except (NoLiveSide, OwnerSilent) as e:

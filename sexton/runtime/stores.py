@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.status import InsightStores
+    from sexton.marks.sql.commits import CommitStore
     from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.store import TokenStore
     from sexton.operators.call_log import CallStore
@@ -124,6 +125,13 @@ class DeploymentStores:
         return Owners(
             lambda instance: built(self.registry.instance(instance).owner), self.registry.vaults, self.orphans.unproven
         )
+
+    @cached_property
+    def commits(self) -> "CommitStore":
+        """The commits under way."""
+        from sexton.marks.sql.commits import CommitStore
+
+        return CommitStore(self.db)
 
     @cached_property
     def protections(self) -> "ProtectionStore":
@@ -296,9 +304,11 @@ def live_settings(db: Database, settings: Settings) -> LiveSettings:
 
 def keepers(db: Database, protection: "ProtectionSettings") -> "Sequence[Keeper]":
     """Return everything that may block a deletion, in order of precedence."""
+    from sexton.marks.sql.commits import CommitKeeper
     from sexton.marks.sql.prepared import PreparedKeeper
     from sexton.operators.holds.keeper import HoldKeeper
     from sexton.protection.sql.keeper import ProtectionKeeper
     from sexton.replication.replicas.sql.keeper import ReplicaKeeper
 
-    return (HoldKeeper(db), ProtectionKeeper(db, protection), ReplicaKeeper(db), PreparedKeeper(db))
+    keepers = (HoldKeeper(db), ProtectionKeeper(db, protection), ReplicaKeeper(db), PreparedKeeper(db))
+    return (*keepers, CommitKeeper(db))

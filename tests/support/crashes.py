@@ -6,6 +6,8 @@ OF_ROUNDS = frozenset(
     {
         "lease.acquired",
         "round.opened",
+        "marks.fenced",
+        "commits.read",
         "owner.fenced",
         "resolve.stored",
         "claim.asked",
@@ -27,6 +29,7 @@ OF_ROUNDS = frozenset(
 )
 """Points in rounds and in owners."""
 OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
+OF_COMMITS = frozenset({"commit.stored", "commit.admitted"})
 OF_WAL = frozenset({"wal.floor", "wal.deleted", "wal.seen"})
 OF_BINLOGS = frozenset(
     {
@@ -42,7 +45,7 @@ OF_BINLOGS = frozenset(
     }
 )
 OF_BACKEND = frozenset({"backend.files.deleted", "backend.keys.removed", "backend.acknowledged"})
-NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_COMMITS | OF_WAL | OF_BINLOGS | OF_BACKEND
 
 
 class Crash(BaseException):

@@ -62,18 +62,19 @@ class LiveSide:
             parts = (*mark_parts(self._db, c, instance, rows), *of_owner.parts)
             yield Moment(name, min(at, of_owner.as_of or at), parts)
 
-    def as_of(self, instance: str) -> int | None:
-        """Return as of when the live side is true, ms since 1970; None: at any moment.
+    def as_of(self, instance: str, heartbeat: Heartbeat) -> int | None:
+        """Return as of when the live side is true, once it was refreshed: ms since 1970; None: at any moment.
 
         Raises:
             NoLiveSide: no source names the live objects, so a listing would be useless.
             OwnerSilent: it is a copy that is too old, or that does not say how old it is.
         """
+        self._owner.refresh(instance, heartbeat)
         return self._owner.live_as_of(instance)
 
     def wait_for_refresh(self, instance: str, listed_at: int, heartbeat: Heartbeat) -> None:
         """Wait until a copy was refreshed after the listing ended, as long as it is not too old."""
-        while (as_of := self.as_of(instance)) is not None and as_of < listed_at:
+        while (as_of := self.as_of(instance, heartbeat)) is not None and as_of < listed_at:
             heartbeat()
             time.sleep(REFRESH_LOOK_SECONDS)
 

@@ -4,7 +4,7 @@ The owner uses one of them, ``mark``, and the functions in ``migrations/versions
 """
 
 import sqlalchemy as sa
-from sqlalchemy import CheckConstraint, Computed, PrimaryKeyConstraint
+from sqlalchemy import CheckConstraint, Computed, ForeignKey, PrimaryKeyConstraint
 
 from sexton.database.tables.columns import (
     bigint,
@@ -157,6 +157,19 @@ mark_history = table(
     owners_may="SELECT",
 )
 """One row per mark whose files are confirmed gone, or that an operator discarded; ids are never used again."""
+
+commit_under_way = table(
+    "commit_under_way",
+    word("instance", ForeignKey("instance.id"), key=True),
+    word("vault", key=True),
+    word("key", key=True),
+    text("commit", key=True),
+    instant("until"),  # its names end then, if nobody says how it ended
+    bigint("stored_by"),  # the transaction that stored it: its marks are looked at in a later one
+    index("commit_under_way_of", "instance", "commit"),
+    index("commit_under_way_until", "until"),
+)
+"""One row per object that a commit under way names: no round claims it."""
 
 file_list = table(
     "file_list",

@@ -22,12 +22,14 @@ one instance receives the same refusal as for what belongs to another one."""
 
 
 class Grant(StrEnum):
-    """What a token permits in its instance. Each of the first four includes the one before it."""
+    """What a token permits in its instance. Each of read, owner, operate and admin includes the one before it."""
 
     READ = "read"
     """Read everything."""
     OWNER = "owner"
     """Send what the owner of the instance reports: maps, records, placements, drops and the watermark."""
+    COMMIT = "commit"
+    """Admit commits, and end them: what a gate before a catalog sends. ``owner`` permits it, too."""
     OPERATE = "operate"
     """Stop, start, plan, apply; register, renew and finish protections of any job."""
     ADMIN = "admin"

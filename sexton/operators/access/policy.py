@@ -26,7 +26,9 @@ EXPIRES_SOON_MS, USED_LATELY_MS = 14 * DAY_MS, 14 * DAY_MS
 SECRET_BYTES = 32
 ID_CHARACTERS = 12
 LADDER = (Grant.READ, Grant.OWNER, Grant.OPERATE, Grant.ADMIN)
-SCOPES = "read, read@I, owner@I, operate@I, admin, sync:JOB@I or node:ID@I; I is an instance or *, a job's is no *"
+SCOPES = (
+    "read, read@I, owner@I, commit@I, operate@I, admin, sync:JOB@I or node:ID@I; I is an instance or *, a job's is no *"
+)
 _INSTANCE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}|\*")
 _OF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _TOKEN = re.compile(r"sxt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -54,7 +56,7 @@ def scope(text: str) -> TokenScope:
     name, at, instance = text.partition("@")
     grant, colon, of = name.partition(":")
     is_named = grant in (Grant.NODE, Grant.SYNC)
-    fits = _OF.fullmatch(of) if is_named else grant in LADDER and not colon
+    fits = _OF.fullmatch(of) if is_named else grant in (*LADDER, Grant.COMMIT) and not colon
     if not fits or (at and not _INSTANCE.fullmatch(instance)) or (at and grant == Grant.ADMIN):
         raise WrongUsage(f"{text!r} is no scope; write {SCOPES}")
     if not at and grant not in (Grant.READ, Grant.ADMIN):
@@ -145,7 +147,9 @@ def renewed(token: Token, now: int, days: int) -> Token:
 
 def permits(scope_: TokenScope, required: Grant, instance: str) -> bool:
     """Return whether the scope has a grant in an instance; scopes of jobs and nodes have none."""
-    return covers(scope_, instance) and scope_.grant in LADDER and LADDER.index(scope_.grant) >= LADDER.index(required)
+    step = Grant.OWNER if required is Grant.COMMIT else required
+    includes = scope_.grant in LADDER and LADDER.index(scope_.grant) >= LADDER.index(step)
+    return covers(scope_, instance) and (includes or scope_.grant is required)
 
 
 def check(

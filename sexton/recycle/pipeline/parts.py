@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, Self
 
 from sexton.database.engine import Database
 from sexton.marks.model import WriteToken
+from sexton.marks.sql.commits import CommitStore
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
@@ -34,6 +35,7 @@ class Stores:
         self.due_marks = DueMarkStore(db)
         self.files = FileStore(db)
         self.owner_marks = OwnerMarkStore(db)
+        self.commits = CommitStore(db)
         self.claims = ClaimStore(db, controls, keepers)
         self.outcomes = OutcomeStore(db)
         self.settlements = SettlementStore(db)

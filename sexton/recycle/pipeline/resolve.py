@@ -175,13 +175,19 @@ class Resolver:
     def _fence_marks(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
         """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
         fenced = self._stores.owner_marks.fence(work.token, marks)
-        in_order = [marks[ref] for ref in sorted(fenced)]
+        reached("marks.fenced")
+        # In this order: a commit that is stored later sees the fence; one that has ended before, the owner's records.
+        named = self._stores.commits.named(work.instance, [chunk.candidates[ref] for ref in fenced])
+        reached("commits.read")
+        self._owner.refresh(work.instance, work.active_lease.keep_alive)
+        in_order = [marks[ref] for ref in sorted(fenced - named.keys())]
         answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
         reached("owner.fenced")
         taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
         refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
+        refused |= {ref: str(answer) for ref, answer in named.items()}
         self._stores.owner_marks.unfence(work.token, refused, taken_back)
-        keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
+        keep_reasons = {ref: named.get(ref, OWNER_BUSY) for ref in marks if ref not in answers}
         for ref, (answer, reason) in answers.items():
             if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):
                 keep_reasons[ref] = IN_USE

@@ -440,5 +440,92 @@ BEGIN
     RETURN n;
 END $$;
 
+-- Admit a commit that names these objects, in two transactions. The first call stores the names and returns false:
+-- commit it, and call again with the same values. The second call returns true, or raises SX001 if one of the objects
+-- is being deleted, or is deleted: then nothing may be committed. When the commit has succeeded or failed, delete its
+-- rows with sexton.end_commit; otherwise they end after ttl. A round fences its marks before it reads these rows, so
+-- whichever of the two stores second sees the other. A mark that does not name its files refuses every commit while a
+-- round works on it.
+CREATE FUNCTION sexton.admit(instance text, commit_id text, vaults text[], keys text[], ttl interval) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    i text := admit.instance;
+    now timestamptz := sexton.now();
+    stored bigint;
+    lost text;
+BEGIN
+    PERFORM sexton.verify_granted(i);
+    IF NOT EXISTS (SELECT FROM sexton.instance n WHERE n.id = i) THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX004', MESSAGE = format('SX004 unknown instance: %s', i);
+    END IF;
+    IF commit_id IS NULL OR cardinality(vaults) IS DISTINCT FROM cardinality(keys) OR array_position(vaults, NULL) > 0
+        OR array_position(keys, NULL) > 0 OR ttl IS NULL OR ttl <= interval '0' OR ttl > interval '1 hour' THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE =
+            'SX006 admit takes an id, as many vaults as keys, none of them NULL, and a ttl of at most an hour';
+    END IF;
+    INSERT INTO sexton.commit_under_way (instance, vault, key, commit, until, stored_by)
+    SELECT DISTINCT i, f.vault, f.key, commit_id, now + ttl, pg_current_xact_id()::text::bigint
+    FROM unnest(admit.vaults, admit.keys) f (vault, key) ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS stored = ROW_COUNT;
+    IF stored > 0 OR EXISTS (SELECT FROM sexton.commit_under_way u WHERE u.instance = i AND u.commit = commit_id
+        AND u.stored_by = pg_current_xact_id_if_assigned()::text::bigint) THEN
+        RETURN false;
+    END IF;
+    WITH f AS MATERIALIZED (SELECT * FROM unnest(admit.vaults, admit.keys) f (vault, key)
+    ), working AS MATERIALIZED (
+        SELECT m.kind, m.id, m.vault, m.prefix, m.keys FROM sexton.mark m WHERE m.instance = i AND m.state = 'FENCED'
+        UNION ALL
+        SELECT m.kind, m.id, m.vault, m.prefix, m.keys FROM sexton.mark m WHERE m.instance = i AND m.state = 'CLAIMED'
+    ) SELECT string_agg(l.why, '; ') INTO lost FROM (
+        SELECT 'the time of this commit is over' AS why
+        WHERE EXISTS (SELECT FROM sexton.commit_under_way u WHERE u.instance = i AND u.commit = commit_id AND u.until <= now)
+        UNION ALL
+        SELECT f.key || ' is being deleted, by mark ' || m.kind || '/' || m.id
+        FROM f
+        JOIN sexton.mark m ON hashtext(m.keys ->> 0) = hashtext(f.key) AND jsonb_array_length(m.keys) = 1
+        WHERE m.instance = i AND m.keys ->> 0 = f.key AND coalesce(m.vault = f.vault, true) AND m.state <> 'MARKED'
+        UNION ALL
+        SELECT f.key || ' is being deleted, by mark ' || m.kind || '/' || m.id
+        FROM working m
+        CROSS JOIN LATERAL jsonb_array_elements_text(m.keys) k (key)
+        JOIN f ON f.key = k.key AND coalesce(m.vault = f.vault, true)
+        WHERE jsonb_array_length(m.keys) > 1
+        UNION ALL
+        SELECT f.key || ' is being deleted, by mark ' || m.kind || '/' || m.id
+        FROM sexton.mark m JOIN f ON starts_with(f.key, m.prefix)
+        WHERE m.instance = i AND m.prefix = ANY (sexton.covering_prefixes(admit.keys)) AND m.state <> 'MARKED'
+            AND coalesce(m.vault = f.vault, true)
+        UNION ALL
+        SELECT 'a round works on mark ' || m.kind || '/' || m.id || ', whose files only its owner can name'
+        FROM working m
+        WHERE m.keys IS NULL AND m.prefix IS NULL
+        UNION ALL
+        SELECT f.key || ' was deleted at ' || h.gone_at
+        FROM f
+        JOIN sexton.mark_history h ON hashtext(h.keys ->> 0) = hashtext(f.key) AND jsonb_array_length(h.keys) = 1
+        WHERE h.instance = i AND h.keys ->> 0 = f.key AND coalesce(h.vault = f.vault, true) AND h.discarded IS NULL
+        UNION ALL
+        SELECT k.key || ' was deleted at ' || h.gone_at
+        FROM sexton.mark_history h CROSS JOIN LATERAL jsonb_array_elements_text(h.keys) k (key)
+        JOIN f ON f.key = k.key AND coalesce(h.vault = f.vault, true)
+        WHERE h.instance = i AND jsonb_array_length(h.keys) > 1 AND h.keys ?| admit.keys AND h.discarded IS NULL
+    ) l;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX001',
+            MESSAGE = format('SX001 collected: %s; do not commit', left(lost, 2000));
+    END IF;
+    RETURN true;
+END $$;
+
+-- Remove the names of a commit that has succeeded or failed. Repeatable.
+CREATE FUNCTION sexton.end_commit(instance text, commit_id text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM sexton.verify_granted(end_commit.instance);
+    DELETE FROM sexton.commit_under_way u WHERE u.instance = end_commit.instance AND u.commit = commit_id;
+END $$;
+
 -- Only roles to which they are granted call the functions: see sexton init --grant-to.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton FROM PUBLIC;

@@ -235,7 +235,7 @@ def _live_objects(stores: "DeploymentStores") -> Iterator[Problem]:
             yield Problem("WARN", f"{instance.id}: {inside}")
         try:
             stores.owners.live(instance.id, (), lambda: None)
-            stores.live_side.as_of(instance.id)
+            stores.live_side.as_of(instance.id, lambda: None)
         except NotAsked as e:
             yield Problem("WARN", str(e))
         except NoLiveSide as e:

@@ -53,7 +53,7 @@ async def login(request: Request) -> Response:
                 f"this token has more than {MAX_TOKEN:,} characters, and a browser keeps none of that length"
             )
         identity = await request.app.state.verifier.authenticate(f"Bearer {token}")
-        if all(scope.grant in (Grant.SYNC, Grant.NODE) for scope in identity.scopes):
+        if all(scope.grant in (Grant.SYNC, Grant.NODE, Grant.COMMIT) for scope in identity.scopes):
             raise BadInput("this is the token of a job or a node, which sees no page; use one of a person")
     except (Unauthenticated, Forbidden, IssuerAway, BadInput) as e:
         return _login(request, fields.get("then", ""), str(e), 401)
