@@ -207,7 +207,7 @@ class DeploymentStores:
         """The rows of the pipeline, one store per step; claims respect every keeper."""
         from sexton.recycle.pipeline.parts import Stores
 
-        return Stores(self.db, self.controls, self.keepers)
+        return Stores(self.db, self.controls, self.keepers, self.commits)
 
     @cached_property
     def quarantine(self) -> "QuarantineStore":

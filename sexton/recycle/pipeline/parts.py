@@ -29,13 +29,13 @@ from sexton.storage.port import Vaults
 class Stores:
     """Everything that the pipeline reads and writes. Writes raise ``LeaseLost`` if their token is not the latest."""
 
-    def __init__(self, db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> None:
+    def __init__(self, db: Database, controls: ControlStore, keepers: Sequence[Keeper], commits: CommitStore) -> None:
         """``keepers``: in order of precedence."""
         self.batches = BatchStore(db)
         self.due_marks = DueMarkStore(db)
         self.files = FileStore(db)
         self.owner_marks = OwnerMarkStore(db)
-        self.commits = CommitStore(db)
+        self.commits = commits
         self.claims = ClaimStore(db, controls, keepers)
         self.outcomes = OutcomeStore(db)
         self.settlements = SettlementStore(db)

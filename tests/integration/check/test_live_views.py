@@ -79,7 +79,7 @@ def test_n1_a_listing_that_no_refresh_follows_proves_nothing(copied: Owned) -> N
 
 
 def test_n1_a_copy_is_read_as_of_its_last_refresh(copied: Owned) -> None:
-    refreshed_at = copied.live_side.as_of("shop")
+    refreshed_at = copied.live_side.as_of("shop", lambda: None)
     copied.later(60)
     with copied.live_side.snapshot("shop") as moment:
         read_at = moment.at

@@ -23,8 +23,8 @@ SETTABLE = "instance kind id parent_kind parent_id vault prefix keys bytes owner
 NOTHING = frozenset[str]()
 TABLES = """
 backend batch binlog binlog_consumer binlog_log binlog_partition_cut binlog_partition_version
-binlog_round binlog_table_record call check_run claim clock control counter file_list finding hold instance
-instance_guard instance_role
+binlog_round binlog_table_record call check_run claim clock commit_under_way control counter file_list finding
+hold instance instance_guard instance_role
 journal journal_follower journal_head lease mark mark_history notice pace pace_cap pace_share plan protection
 protection_chunk protection_item replica round setting tally token vault wal_entry wal_log wal_node wal_pin
 wal_purge wal_region wal_topic worker_presence alembic_version
@@ -46,6 +46,8 @@ FUNCTIONS = {
     "sexton.commit(text,text[])": True,
     "sexton.undrop(text,text,text[])": True,
     "sexton.reference(text,text[])": True,
+    "sexton.admit(text,text,text[],text[],interval)": True,
+    "sexton.end_commit(text,text)": True,
     "sexton.mark_inserted()": False,
     "sexton.claimed_is_irrevocable()": False,
     "sexton.covering_prefixes(text[])": False,
@@ -102,6 +104,10 @@ CALLS: dict[str, Callable[[Connection, str], object]] = {
     "sexton.undrop(text,text,text[])": lambda c, i: contract.undrop(c, i, "dropped", ["t"]),
     "sexton.undrop(text,text,text[]) in all": lambda c, _: contract.undrop(c, "*", "dropped", ["t"]),
     "sexton.reference(text,text[])": lambda c, i: c.execute(text("SELECT sexton.reference(:i, '{t}')"), {"i": i}),
+    "sexton.admit(text,text,text[],text[],interval)": lambda c, i: c.execute(
+        text("SELECT sexton.admit(:i, 'c', '{disk}', '{k}', '60 s')"), {"i": i}
+    ),
+    "sexton.end_commit(text,text)": lambda c, i: c.execute(text("SELECT sexton.end_commit(:i, 'c')"), {"i": i}),
 }
 """What an owner's role may do → a try with an instance. It is refused, or shows that it reaches no row of it."""
 

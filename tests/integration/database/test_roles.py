@@ -219,7 +219,7 @@ def test_every_function_of_the_schema_fixes_its_path(rig: Rig) -> None:
         functions = c.execute(text(query)).all()
 
     assert [f.proname for f in functions if "search_path=pg_catalog, pg_temp" not in (f.proconfig or [])] == []
-    assert len(functions) == 16
+    assert len(functions) == 18
 
 
 def test_a_temporary_view_is_never_the_live_view(rig: Rig, create_role: Callable[..., str]) -> None:

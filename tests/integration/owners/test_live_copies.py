@@ -159,11 +159,11 @@ def test_a_view_that_is_not_named_keeps_everything(rig: Rig, root: Path) -> None
     assert (report.claimed, len(listing(root))) == (0, 2)
     assert all(f"sexton instance live-view shop {VIEW}" in why for why in kept_texts(report))
     with pytest.raises(OwnerSilent, match="names no live view"):
-        rig.live_side.as_of("shop")
+        rig.live_side.as_of("shop", lambda: None)
     rig.registry.set_live_view("shop", "none")  # as an operator does who knows better
     assert (rig.round().claimed, listing(root)) == (2, {})
     with pytest.raises(NoLiveSide, match="sexton instance live-view shop"):
-        rig.live_side.as_of("shop")
+        rig.live_side.as_of("shop", lambda: None)
 
 
 def test_a_named_view_that_is_missing_keeps_everything(rig: Rig, root: Path) -> None:
@@ -184,7 +184,7 @@ def test_instances_with_views_of_their_own_share_no_rows(rig: Rig, root: Path) -
     rig.registry.set_live_view("shop", "public.ours")
     rig.registry.set_live_view("toys", "public.theirs")
 
-    assert rig.live_side.as_of("shop") is None
+    assert rig.live_side.as_of("shop", lambda: None) is None
     assert kept_texts(rig.round(after=10_801)) == {"live": 1}
     assert set(listing(root)) == {OTHER}
 

@@ -242,5 +242,5 @@ def test_login_that_is_cut_or_of_another_database_is_refused(
 
         assert_all_kept(owners, wrong.round(), reason)
         with pytest.raises(OwnerSilent, match=reason):
-            wrong.live_side.as_of("shop")
+            wrong.live_side.as_of("shop", lambda: None)
         wrong.db.close()

@@ -21,7 +21,7 @@ VALUES: Mapping[str, Any] = {
     **dict.fromkeys(("name", "consumer"), "copy"),
     "instance": "a",
     "job": "copy:1",
-    "replay": PIN,
+    **dict.fromkeys(("replay", "commit"), PIN),
     "db": "sales",
     "tablet": "t1",
     "vault": "disk",
@@ -48,6 +48,7 @@ OF_OPERATION: Mapping[str, Mapping[str, Any]] = {
     "wal map": {"map_": {"generation": 1, "regions": [{"region": "r1", "first": 0}]}},
     "wal heartbeat": {"beat": {"reports": []}},
     "protection register": {"body": {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}},
+    "commit admit": {"body": {"objects": ["disk/data/new.dat"]}},
     "protection chunk": {"body": {"objects": ["disk/data/a.dat"]}},
     "check inventory": {"memory": {"kind": "rowset", "ids": []}},
     "binlog add": {"body": {"records": []}},
@@ -69,7 +70,11 @@ LAST = (
 """Operations after which others would not find what they are about."""
 
 PRINCIPALS = (
-    *(f"{grant}@{instance}" for instance in "ab" for grant in ("read", "owner", "operate", "sync:copy", "node:n7")),
+    *(
+        f"{grant}@{instance}"
+        for instance in "ab"
+        for grant in ("read", "owner", "commit", "operate", "sync:copy", "node:n7")
+    ),
     "sync:cop@a",
     "node:n1@a",
     "read",
@@ -87,7 +92,8 @@ READ_ALL = OWNER_ALL | {"read"}
 OPERATE_A = OPERATE_ALL | {"operate@a"}
 OWNER_A = OWNER_ALL | {"operate@a", "owner@a"}
 READ_A = READ_ALL | {"operate@a", "owner@a", "read@a"}
-OF_A = {Grant.READ: READ_A, Grant.OWNER: OWNER_A, Grant.OPERATE: OPERATE_A, Grant.ADMIN: ADMIN}
+COMMIT_A = OWNER_A | {"commit@a"}
+OF_A = {Grant.READ: READ_A, Grant.OWNER: OWNER_A, Grant.COMMIT: COMMIT_A, Grant.OPERATE: OPERATE_A, Grant.ADMIN: ADMIN}
 OF_ALL = {Grant.READ: READ_ALL, Grant.OWNER: OWNER_ALL, Grant.OPERATE: OPERATE_ALL, Grant.ADMIN: ADMIN}
 JOB_A = {"sync:copy@a"}
 NODE_ALL = {"node:n7@*"}
