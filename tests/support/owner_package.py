@@ -1,4 +1,4 @@
-"""The owner of docs/owner-plugin.md, built from that page and installed as a package of its own."""
+"""The owners of docs/owner-plugin.md, built from that page and installed as a package of their own."""
 
 import re
 import subprocess
@@ -15,9 +15,13 @@ def install(directory: Path) -> Path:
     """Build the page's package, install it, and return the folder to put on the Python path."""
     source, wheels, site = directory / "source", directory / "wheels", directory / "site"
     source.mkdir()
-    code = dict(re.findall(r"```(python|toml)\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    (source / "folder_lake.py").write_text(code["python"])
-    (source / "pyproject.toml").write_text(code["toml"])
+    page = PAGE.read_text()
+    for module in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        (source / module.removeprefix('"""').partition(":")[0]).write_text(module)
+    [project] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    both = project.replace('"folder_lake.py"', '"folder_lake.py", "shared_lake.py"')
+    declared = 'folder = "folder_lake:PLUGIN"'
+    (source / "pyproject.toml").write_text(both.replace(declared, f'{declared}\nshared = "shared_lake:PLUGIN"'))
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     [wheel] = wheels.glob("*.whl")

@@ -1,5 +1,6 @@
 """Every owner passes the suite of ``sexton.testing``."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,11 +10,12 @@ import pytest
 from sqlalchemy import text
 
 from sexton import contract
-from sexton.contract import NewMark, Refused
+from sexton.contract import Collected, NewMark, Refused
 from sexton.owners import plugins
 from sexton.owners.catalog.model import NewTable, Schema, Written
 from sexton.owners.catalog.store import Catalog
 from sexton.owners.catalog.tables import TABLES
+from sexton.recycle.planning.sql.measure import no_heartbeat
 from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import INSTANCE, VAULT
 from tests.support.owner_package import install
@@ -84,6 +86,58 @@ class TestFolder(Everywhere):
 
     def drive(self, bench: Workbench, directory: Path) -> OwnerDriver:
         return FolderDriver(bench, directory / "lake")
+
+
+class SharedDriver:
+    """Drives the lake of the page whose tables share objects; it asks Sexton before it commits."""
+
+    def __init__(self, bench: Workbench, tables: Path) -> None:
+        self._bench, self._tables, self._commits = bench, tables, bench.engine.stores.commits
+
+    def create(self, name: str) -> set[str]:
+        keys = {f"lake/{name}/{n}.parquet" for n in range(2)}
+        for key in keys:
+            self._bench.put(key)
+        assert self.undrop(name)
+        self._bench.owner.mark_due(INSTANCE, {}, no_heartbeat)  # what is made and dropped between two looks is not seen
+        return keys
+
+    def drop(self, name: str) -> None:
+        (self._tables / f"{name}.json").unlink()
+
+    def undrop(self, name: str) -> bool:
+        keys = [f"lake/{name}/{n}.parquet" for n in range(2)]
+        try:
+            commit = self._commits.admit(INSTANCE, [(VAULT, key) for key in keys], 60)
+        except Collected:
+            return False
+        new = self._tables / f"{name}.new"
+        new.write_text(json.dumps({"vault": VAULT, "keys": keys}))
+        new.rename(self._tables / f"{name}.json")
+        self._commits.end(INSTANCE, commit)
+        return True
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        folder = self._tables.parent
+        away = folder.with_name("away")
+        folder.rename(away)
+        yield
+        away.rename(folder)
+
+
+@pytest.mark.usefixtures("folder_package")
+class TestShared(Everywhere):
+    """The owner of the page that compares."""
+
+    owner = "shared"
+
+    def options(self, directory: Path) -> Mapping[str, str]:
+        (directory / "lake" / "tables").mkdir(parents=True, exist_ok=True)
+        return {"folder": str(directory / "lake")}
+
+    def drive(self, bench: Workbench, directory: Path) -> OwnerDriver:
+        return SharedDriver(bench, directory / "lake" / "tables")
 
 
 class SqlDriver:
