@@ -147,3 +147,12 @@ def test_a_marker_that_took_too_long_to_read_proves_nothing(deployment: Deployme
     deployment.step = 5.0
 
     assert refusal(deployment).reason == "UNREACHABLE"
+
+
+def test_a_proof_is_as_old_as_the_request_for_its_marker(deployment: Deployment) -> None:
+    deployment.step = 2.0
+    deployment.vaults.get("i1", "hot")
+    deployment.marker.unlink()
+    deployment.step, deployment.now = 0.0, 107.0  # 5 s after the request, 3 s after the answer
+
+    assert refusal(deployment).reason == "NO_MARKER"

@@ -88,11 +88,13 @@ def rows_of(rig: Rig, instance: str) -> dict[str, list[str]]:
         }
 
 
-def settle(rig: Rig, with_: WriteToken) -> None:
-    """Settle the family, whose only file is deleted."""
+def settle(rig: Rig, with_: WriteToken) -> list[Ref]:
+    """Settle the family, whose only file is deleted; return the marks whose records are removed with the table's."""
     result = KeyResult(key="data/t/a.dat", outcome=KeyOutcome.DELETED, bytes=1)
     rig.stores.outcomes.record(with_, FilePage("disk", [1], ["data/t/a.dat"]), [result])
-    rig.stores.settlements.settle(with_, rig.stores.settlements.progress(with_, [TABLE]), 0)
+    [table] = rig.stores.settlements.progress(with_, [TABLE])
+    rig.stores.settlements.settle(with_, [table], 0)
+    return table.absorbed
 
 
 class TestKeepers:
@@ -148,8 +150,8 @@ class TestChildren:
 
         settle(rig, with_)
         assert rig.count("mark", state="CLAIMED") == 2  # the prefix is listed a second time first
-        settle(rig, with_)
 
+        assert settle(rig, with_) == [TABLET]
         assert (rig.row("tablet", "late").state, rig.count("mark")) == (MarkState.MARKED, 1)
         assert rig.count("mark_history") == 2
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from sexton.kernel import crash_points
 from sexton.marks.model import (
@@ -24,6 +25,7 @@ from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.parts import Stores
 from sexton.recycle.pipeline.sql.batches import verify
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, mark_keys, token
 from tests.support.eventually import PATIENCE_SECONDS
@@ -239,3 +241,16 @@ def test_an_older_attempt_is_refused_in_its_owners_transaction(rig: Rig, holder:
 
     with rig.db.write() as owner, pytest.raises(LeaseLost, match="taken over by a newer attempt"):
         rig.stores.settlements.lock_finished(owner, holder, [M])
+
+
+def test_no_mark_is_discarded_while_its_owner_removes_its_records(rig: Rig, holder: WriteToken) -> None:
+    rig.stores.settlements.record_finished(holder, [M])
+    rig.update("mark", {"id": "m"}, first_pass_at=1)
+
+    with rig.db.write() as owner:
+        assert rig.stores.settlements.lock_finished(owner, holder, [M]) == {M}
+        rig.later(200)  # the lease expires, and requests end
+        with pytest.raises(OperationalError, match="lock timeout"):
+            QuarantineStore(rig.db).discard("shop", M, "its files must stay")
+
+    assert rig.row(*M).finished
