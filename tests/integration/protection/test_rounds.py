@@ -1,5 +1,6 @@
 """Rounds delete no object that a protection covers, until it is released, finished below the watermark, or reaped."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,14 @@ from sexton.marks import file_list
 from sexton.marks.kept import KeepReason, Kept
 from sexton.marks.model import Candidate, ClaimRequest, File, Ref
 from sexton.protection.filter import Filter
-from sexton.protection.model import Exists, Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.model import Exists, Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState, Sealed
 from sexton.protection.registrar import REPORT
-from sexton.protection.sql.store import ProtectionStore
 from tests.integration.protection.registrations import DUE, protect, registration, remaining_keys, same_protection
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.command import run
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
+from tests.support.locks import wait_until_blocked_or_ended
 from tests.support.rig import Rig, put
 
 
@@ -67,19 +69,22 @@ def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -
     ],
 )
 def test_p14_an_object_is_either_protected_or_claimed(rig: Rig, root: Path, point: str, kept: bool) -> None:
-    """Also where a registration races a claim under the guard."""
-    items, once = [Item("disk", "data/a.dat")], iter("1")
-    other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
-    opened = other.open(registration("j", *items), None)
+    """Also where a registration races a claim under the guard: it waits, and says that it came too late."""
+    items, receipts = [Item("disk", "data/a.dat")], list[Sealed]()
+    other = Rig(rig.url)
+    other.protections.open(registration("j", *items), None)
+    adding = threading.Thread(target=lambda: receipts.append(other.registrar.add("shop", "j", 0, items)))
 
     def register(name: str) -> None:
-        if name == point and next(once, None):
-            other.add(opened, 0, items)
+        if name == point and adding.ident is None:
+            adding.start()
+            wait_until_blocked_or_ended(rig.db, adding)
 
     with crash_points.installed(register):
         rig.round()
-    receipt = rig.registrar.add("shop", "j", 0, items)
+    adding.join(PATIENCE_SECONDS)
 
+    [receipt] = receipts
     assert (receipt.claimed + receipt.missing == 0, "data/a.dat" in remaining_keys(root)) == (kept, kept)
 
 
