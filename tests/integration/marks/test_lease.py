@@ -10,6 +10,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.guard import UnknownInstance
 from sexton.marks.model import Lease, LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
+from sexton.recycle.pipeline.active_lease import ActiveLease
 from tests.support.rig import Rig
 
 
@@ -35,7 +36,8 @@ def test_every_acquisition_raises_the_epoch(rig: Rig) -> None:
 
 def test_the_same_owner_keeps_its_epoch_and_gains_time(rig: Rig) -> None:
     lease = acquire(rig, "a")
-    for gain_time in (lambda: acquire(rig, "a"), lambda: rig.leases.renew(lease)):
+    in_use = ActiveLease(rig.leases, rig.controls, lease, lambda: None)
+    for gain_time in (lambda: acquire(rig, "a"), lambda: rig.leases.renew(lease), in_use.renew_if_due):
         ends = row(rig).expires_at
         rig.later(TTL_SECONDS - 20)
 

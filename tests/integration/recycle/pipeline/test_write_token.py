@@ -65,8 +65,8 @@ WRITES: dict[str, Write] = {
     "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
     "end": lambda s, t: s.batches.close(t),
 }
-BEFORE_EXPIRY = ("fence", "claim", "take second pass", "take finished")
-"""Writes that decide something, and so need a lease that has not expired."""
+BEFORE_EXPIRY = ("open", "fence", "claim", "take second pass", "take finished")
+"""Writes that decide something, or come before a request, and so need a lease that has not expired."""
 EFFECTIVE = ("store", "record", "claim", "drop", "settle", "quarantine", "end", "close")
 """Writes that change something in the middle of a holder's work, one after the other."""
 
