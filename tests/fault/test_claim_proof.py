@@ -12,6 +12,7 @@ from sqlalchemy import insert
 from sexton.contract import NewMark, undrop
 from sexton.kernel.crash_points import installed
 from sexton.marks.model import LeaseBusy
+from sexton.operators.registry.markers import MarkerStore
 from sexton.recycle.pipeline import ranges
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import ClaimId, Marker
@@ -255,6 +256,17 @@ def test_trusted_copy_of_a_round_shuts_out_its_original(
     copy.vaults.confirm("shop", "disk")
     with pytest.raises(VaultFault, match="BEHIND"):
         rig.vaults.confirm("shop", "disk")
+
+
+def test_a_marker_is_known_by_each_of_its_names(rig: Rig, root: Path) -> None:
+    announced(rig)
+    marker, knows = marker_of(rig), MarkerStore(rig.db).knows
+
+    assert knows("shop", marker)
+    assert knows("shop", marker.model_copy(update={"claim": 0}))  # of an older version, which names no claim
+    for other in ({"round": 0}, {"claim": marker.claim + 1}, {"claim_key": "other"}, {"claim": 0, "run": "other"}):
+        assert not knows("shop", marker.model_copy(update=other)), other
+    assert not knows("zoo", marker)
 
 
 def announced(rig: Rig) -> int:
