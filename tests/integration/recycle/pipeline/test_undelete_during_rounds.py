@@ -96,6 +96,16 @@ def test_a_discard_keeps_undeleted_objects_when_their_hold_ends(
     assert "waits for its second pass" in asked.out
 
 
+@pytest.mark.parametrize("vault", ["disk", None])
+def test_a_later_deletion_is_found_above_and_below_a_place(rig: Rig, root: Path, vault: str | None) -> None:
+    """A mark without a vault deletes in every one."""
+    claimed_prefix(rig, root)
+    rig.update("mark", {"id": "m"}, vault=vault)
+
+    for place, marks in (("t/", {MARK}), ("t/a.dat", {MARK}), ("t", {MARK}), ("u/", set())):
+        assert find_later_deletions(rig.db, hold_on("shop", "disk", place)) == marks, place
+
+
 @pytest.mark.slow
 def test_a_stopped_round_leaves_marks_that_can_be_discarded(rig: Rig, root: Path) -> None:
     order = prefix_in_second_pass(rig, root)
