@@ -34,6 +34,8 @@ def test_an_orphan_waits_for_its_next_check_and_is_then_deleted(owned: Owned) ->
     held = owned.rounds.reports.rounds("shop")[-1].report
     assert held is not None
     assert kept_texts(held) == {"waits for its next check": 1}
+    owned.check()
+    assert owned.round(after=2 * DAY + 60).deleted == 0  # that check is too old
     assert collect(owned) == 1
     assert not (owned.root / "data/t9/a_0.dat").exists()
     assert owned.check(after=DAY).found == {}
