@@ -85,6 +85,15 @@ def test_p04_a_full_register_reaps_overdue_entries_first(rig: Rig, root: Path) -
     assert [p.job for p in rig.protections.list_protections("shop")] == ["live", "more"]
 
 
+def test_a_protection_that_is_being_renewed_ends_with_no_round(rig: Rig, root: Path) -> None:
+    protect(rig, "j", "data/a.dat", seconds=60)
+    rig.later(61)
+
+    with rig.protections._locked("shop", "j"):
+        assert rig.protections.end_due("shop") == {}
+    assert list(rig.protections.end_due("shop")) == ["j"]
+
+
 def test_p06_an_unknown_job_is_not_found(rig: Rig, root: Path) -> None:
     for act in (rig.protections.finish, rig.protections.release):
         with pytest.raises(ProtectionNotFound) as refused:
