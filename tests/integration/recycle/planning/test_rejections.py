@@ -64,6 +64,10 @@ def test_an_applied_plan_cancels_the_rejection(shop: Limited, tmp_path: Path) ->
     shop.policy = limited_policy(objects=10_000)
     unasked = shop.round()
     [number] = waiting_plans(shop)
+    approvals = shop.rounds.plans.approvals
+    with pytest.raises(InterruptedError), approvals.approving(number, "shop", "ada"), shop.db.read() as c:
+        assert "dropped" in approvals.rejected_kinds(c, "shop", shop.now())  # its round has not begun
+        raise InterruptedError
 
     applied = shop.round(plan=number)
 
