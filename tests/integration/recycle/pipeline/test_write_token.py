@@ -243,7 +243,7 @@ def test_an_older_attempt_is_refused_in_its_owners_transaction(rig: Rig, holder:
         rig.stores.settlements.lock_finished(owner, holder, [M])
 
 
-def test_no_mark_is_discarded_while_its_owner_removes_its_records(rig: Rig, holder: WriteToken) -> None:
+def test_no_mark_is_discarded_while_its_owner_removes_records(rig: Rig, holder: WriteToken) -> None:
     rig.stores.settlements.record_finished(holder, [M])
     rig.update("mark", {"id": "m"}, first_pass_at=1)
 
