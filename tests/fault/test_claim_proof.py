@@ -230,6 +230,15 @@ def test_writer_of_an_older_claim_hides_no_newer_one(rig: Rig, root: Path, monke
     assert marker_of(rig).last_claim == newer[0]
 
 
+def test_a_repeated_announcement_hides_no_newer_round(rig: Rig, root: Path) -> None:
+    older = int(max(round_.id for round_ in rig.rows("round")))
+    newer = announced(rig)
+
+    rig.vaults.announce("shop", "disk", older)
+
+    assert marker_of(rig).round == newer > older
+
+
 def test_of_two_copies_of_one_round_one_deletes(rig: Rig, root: Path) -> None:
     number = announced(rig)
     proved = Rig(rig.copy().url, clock_step_seconds=0.0)  # its proofs are used again
