@@ -104,8 +104,9 @@ class Registrar:
             return registration
         results = self._register.results(registration)
         sealed = sealing(job, results, count, is_filter=filter_ is not None)
+        self._register.wait_for_claims(instance)
         if filter_ is not None:
-            # It was stored under the guard: an earlier claim is seen. The job must check whether these are in it.
+            # The job must check whether these are in the filter.
             claimed = [f"{vault}/{name}: claimed" for vault, name in self._register.find_covered(instance, filter_)]
             sealed = sealed.model_copy(update={"claimed": len(claimed), "named": tuple(claimed[:NAMED])})
         if on_missing != FAIL or not sealed.verified or not sealed.claimed + sealed.missing:
