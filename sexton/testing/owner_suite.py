@@ -6,8 +6,7 @@ files that are left.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -19,10 +18,20 @@ from sexton.marks.kept import KeepReason
 from sexton.recycle.model import RoundReport
 from sexton.testing.workbench import Workbench
 
-RACERS = 20
-"""Objects of a race; half of them are undropped or copied meanwhile."""
-ROUNDS = 10
-"""Rounds in which everything that is due must be deleted, once nothing is registered any longer."""
+ROUNDS = 3
+"""Rounds in which everything that is due must be deleted."""
+WITHIN = (
+    "round.opened",
+    "marks.fenced",
+    "commits.read",
+    "owner.fenced",
+    "resolve.stored",
+    "claim.asked",
+    "claim.committed",
+    "files.deleted",
+    "owner.forgot",
+)
+"""Points of a round, none of them inside of a transaction that decides, at which owners and jobs act."""
 
 
 class OwnerDriver(Protocol):
@@ -175,47 +184,48 @@ class OwnerSuite(ABC):
         assert not bench.asked_early
         assert (checked.whole, checked.found, bench.keys()) == (True, {}, keys)
 
-    def test_undropping_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
-        keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
-        drop_until_due(bench, driver, *keys)
-        undropped: set[str] = set()
-        with beside(lambda: undropped.update(n for n in list(keys)[::2] if driver.undrop(n))):
+    @pytest.mark.parametrize("point", WITHIN)
+    def test_an_undrop_within_a_round_keeps_or_is_refused(
+        self, bench: Workbench, driver: OwnerDriver, point: str
+    ) -> None:
+        """What is live again between two steps of a round stays, or its owner refuses to bring it back."""
+        back, gone = driver.create("back"), driver.create("gone")
+        drop_until_due(bench, driver, "back", "gone")
+        answers: list[bool] = []
+        with installed(once(point, lambda: answers.append(driver.undrop("back")))):
             bench.round()
+        answers = answers or [driver.undrop("back")]  # a round over this owner's marks does not come to the point
         finish(bench)
 
-        left = bench.keys()
-        assert {name: keys[name] <= left for name in undropped} == dict.fromkeys(undropped, True)
-        assert {name: keys[name] & left for name in keys.keys() - undropped} == {
-            name: set() for name in keys.keys() - undropped
-        }
+        assert bench.keys() & (back | gone) == (back if answers[0] else set()), (
+            f"at {point} the undrop was {'accepted' if answers[0] else 'refused'}, and left are {sorted(bench.keys())}"
+        )
 
-    def test_registering_a_copy_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
-        keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
-        drop_until_due(bench, driver, *keys)
-        protected: set[str] = set()
+    @pytest.mark.parametrize("point", WITHIN)
+    def test_a_copy_registered_within_a_round_is_whole_or_refused(
+        self, bench: Workbench, driver: OwnerDriver, point: str
+    ) -> None:
+        copied, gone = driver.create("copied"), driver.create("gone")
+        drop_until_due(bench, driver, "copied", "gone")
+        protected: list[bool] = []
 
         def register() -> None:
-            for name in list(keys)[::2]:
-                try:
-                    bench.protect(f"copy-{name}", keys[name])
-                except SextonError:  # some of it is being deleted
-                    continue
-                protected.add(name)
+            try:
+                bench.protect("copy", copied)
+            except SextonError:  # some of it is being deleted
+                protected.append(False)
+            else:
+                protected.append(True)
 
-        unprotected = set().union(*(keys[name] for name in list(keys)[1::2]))
-        with beside(register):
+        with installed(once(point, register)):
             bench.round()
-        protected_keys = set().union(*(keys[name] for name in protected))
-        for _ in range(ROUNDS):  # what was due beside a registration may be left to a later round
-            report, left = bench.round(), bench.keys()
-            assert protected_keys <= left, f"objects of registered copies are gone: {sorted(protected_keys - left)}"
-            if unprotected.isdisjoint(left):
-                break
+        if not protected:
+            register()
+        for _ in range(ROUNDS):
+            bench.round()
 
-        assert unprotected.isdisjoint(left), (
-            f"{ROUNDS} rounds have not deleted {sorted(unprotected & left)}; the last one: {report}; "
-            f"marks: {sorted(bench.marks())}"
-        )
+        assert gone.isdisjoint(bench.keys())
+        assert (copied <= bench.keys()) == protected[0], f"at {point}; left are {sorted(bench.keys())}"
 
 
 def drop_until_due(bench: Workbench, driver: OwnerDriver, *names: str) -> None:
@@ -249,10 +259,13 @@ def crash(bench: Workbench, point: str) -> None:
         bench.round()
 
 
-@contextmanager
-def beside(work: Callable[[], object]) -> Iterator[None]:
-    """Run something in a thread while the context lasts, and wait for its end."""
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work)
-        yield
-        done.result()
+def once(point: str, act: Callable[[], object]) -> Callable[[str], None]:
+    """Return a hook for ``crash_points.installed`` that acts when a point is reached for the first time."""
+    waiting = [point]
+
+    def hook(name: str) -> None:
+        if name in waiting:
+            waiting.clear()
+            act()
+
+    return hook
