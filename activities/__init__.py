@@ -47,7 +47,6 @@ def build(
         check.begin_check,
         check.conclude_check,
         spark.find_spark,
-        wal.running_purges,
         wal.review_topics,
         binlog.cut_binlogs,
         binlog.waiting_backends,

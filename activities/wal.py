@@ -1,7 +1,7 @@
 """Purge topics of a write-ahead log, as activities. Each may be repeated: none deletes above a persisted floor."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from temporalio import activity
@@ -23,15 +23,9 @@ SILENCE_SECONDS = 300.0
 class WalActivities:
     """The activities of WAL purges; a worker process has one instance."""
 
-    def __init__(self, rounds: "PurgeRounds", running: Callable[[], Awaitable[list[str]]]) -> None:
+    def __init__(self, rounds: "PurgeRounds", running: Callable[[], Collection[str]]) -> None:
         """``running``: returns the topics whose own purges run or are paused, by what Temporal lists."""
         self._rounds, self._running = rounds, running
-
-    @activity.defn
-    async def running_purges(self) -> list[str]:
-        """Return the topics whose own purges run, wait or are paused."""
-        with refusals():
-            return await self._running()
 
     @activity.defn(no_thread_cancel_exception=True)
     def review_topics(self, after: str = "") -> TopicReview:
@@ -70,8 +64,11 @@ class WalActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def purge_topics(self, names: Sequence[str]) -> PurgedPage:
-        """Purge a page of topics, as ``purge_topic`` does each."""
+        """Purge a page of topics, as ``purge_topic`` does each, except those whose own purge runs or is paused.
+
+        These are read here, in each attempt: a page may have waited for a slot, or for another worker, for minutes.
+        """
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
-            page = self._rounds.purge_page(names)
-            log.info("purge of %d topics ends: %d purged, %d faults", len(names), page.purged, len(page.again))
+            page = self._rounds.purge_page(names, self._running())
+            log.info("purge of %d topics ends: %d purged, %d tried again", len(names), page.purged, len(page.again))
             return page

@@ -116,6 +116,8 @@ RANGES_AT_ONCE = 4
 so that no range waits in a queue while its lease expires."""
 MOST_RANGES, SHORT_ACTIVITIES = 256, 16
 """Threads of a worker: the maximum for ranges, and those for all other activities."""
+PAGE_TOPICS = 100
+"""Topics that a round purges together: one request to the log, and one statement for all of them."""
 COMPARISONS_AT_ONCE = 4
 """Comparisons that one control worker runs at the same time. Each lasts for minutes to hours, needs most of a core and
 a database connection all the time: they have a task queue and threads of their own, so that others never wait."""

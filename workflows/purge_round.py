@@ -1,7 +1,7 @@
 """Purge the topics that are due and have work, in pages; one review of all due topics finds them.
 
 A topic has a purge of its own, a workflow that waits and backs off, if its regions should flush first, or if its log
-had a fault in a page. While such a purge runs or is paused, the round leaves the topic alone.
+had a fault in a page, or the page itself. While such a purge runs or is paused, the round leaves the topic alone.
 """
 
 import asyncio
@@ -20,18 +20,16 @@ with workflow.unsafe.imports_passed_through():
         TopicReview,
         TopicWork,
     )
-    from workflows import ids
+    from workflows import ids, options
     from workflows.children import Scheduled, start
     from workflows.details import error_message, is_permanent, show
-    from workflows.options import MAX_TRIES, SQL_READ, WAL_STEP, backoff
+    from workflows.options import MAX_TRIES, WAL_STEP, backoff
     from workflows.purge import PurgeWal
     from workflows.search_attributes import Capability
-    from workflows.signals import Controls, InterruptedBySignal, RetryAfter, stop_if_cancelled
+    from workflows.signals import RETRY_NOW, Controls, InterruptedBySignal, RetryAfter, stop_if_cancelled
 
 STARTS_AT_ONCE = 50
 """Purges that are started together. A pause or a cancel is respected between two such groups."""
-PAGE_TOPICS = 100
-"""Topics that are purged together: one request to the log, and few statements for each of them."""
 
 
 @workflow.defn(name=ids.PURGE_WAL_ROUND)
@@ -65,7 +63,7 @@ class PurgeWalRound(Controls):
         """Review the due topics, purge them, and return the counts.
 
         Raises:
-            ApplicationError: of type ``ids.PURGE_FAILED`` when a step fails in each of ``MAX_TRIES`` attempts.
+            ApplicationError: of type ``ids.PURGE_FAILED`` when the review fails in each of ``MAX_TRIES`` attempts.
         """
         counts = await self.run_with_retries(lambda: self._attempt(request))
         self._show("CANCELLED" if counts is None else "ENDED")
@@ -80,12 +78,16 @@ class PurgeWalRound(Controls):
                 await self.run_until_signalled(self._purge_page())
         except ActivityError as e:
             self._error = error_message(e)
-            if is_permanent(e):
-                raise
             self._tries += 1
-            if self._tries >= MAX_TRIES:
+            if self._tries < MAX_TRIES and not is_permanent(e):
+                return RetryAfter(backoff(self._tries))
+            if self._review is None:
                 raise ApplicationError(self._error, type=ids.PURGE_FAILED, non_retryable=True) from e
-            return RetryAfter(backoff(self._tries))
+            # Or this page would end each round, and the topics behind it would never be purged.
+            self._end_page(PurgedPage(again=tuple(work.topic for work in self._to_purge[: options.PAGE_TOPICS])))
+            self._counts += TopicCounts(reasons=(self._error,))
+            self._tries = 0
+            return RETRY_NOW
         await self._start_purges()
         if self._review.more:
             self._raise_if_signalled()
@@ -104,22 +106,20 @@ class PurgeWalRound(Controls):
         return review
 
     async def _purge_page(self) -> None:
-        """Purge the next topics; those whose log had a fault get a purge of their own, which tries again."""
         self._show("PURGING")
-        running: list[str] = await workflow.execute_activity_method(
-            WalActivities.running_purges, **SQL_READ, summary="find the topics that have a purge of their own"
-        )
-        stop_if_cancelled()
-        page, left_alone = self._to_purge[:PAGE_TOPICS], set(running)
-        names = [work.topic for work in page if work.topic not in left_alone]
+        names = [work.topic for work in self._to_purge[: options.PAGE_TOPICS]]
         queue = {"task_queue": ids.topic_queue(self._deployment)}
-        purged: PurgedPage = await workflow.execute_activity_method(
+        page: PurgedPage = await workflow.execute_activity_method(
             WalActivities.purge_topics, names, **(WAL_STEP | queue), summary=f"purge {len(names)} topics"
         )
-        self._to_purge = self._to_purge[len(page) :]
-        self._to_start += [work for work in page if work.topic in purged.again]
-        self._counts += TopicCounts(purged=purged.purged, running=len(page) - len(names))
+        self._end_page(page)
         stop_if_cancelled()
+
+    def _end_page(self, page: PurgedPage) -> None:
+        """Count the next topics as done; those to try again get a purge of their own."""
+        done, self._to_purge = self._to_purge[: options.PAGE_TOPICS], self._to_purge[options.PAGE_TOPICS :]
+        self._to_start += [work for work in done if work.topic in page.again]
+        self._counts += TopicCounts(purged=page.purged, running=page.running)
 
     async def _start_purges(self) -> None:
         """Start the purges that are not started yet. Raises ``InterruptedBySignal`` between two groups."""

@@ -197,9 +197,14 @@ class TopicWork(Message):
 
 
 class PurgedPage(Message):
-    """How a page of topics was purged. ``again``: those whose log had a fault; a purge of its own tries each again."""
+    """How a page of topics was purged.
+
+    ``running``: those left alone, as their own purge runs or is paused. ``again``: those whose log had a fault, or that
+    another transaction had locked; a purge of its own tries each again.
+    """
 
     purged: int = 0
+    running: int = 0
     again: tuple[str, ...] = ()
 
 

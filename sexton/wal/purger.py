@@ -233,11 +233,12 @@ class PurgeRounds:
                 log.info("topic %s is purged below %s; %d entries freed", name, purged.floor, purged.freed)
         return results
 
-    def purge_page(self, names: Sequence[str]) -> PurgedPage:
-        """Purge topics that need no flush; return how many were purged, and which are tried again."""
-        results = self.purge(names)
-        again = tuple(name for name, purged in results.items() if purged.fault)
-        return PurgedPage(purged=len(results) - len(again), again=again)
+    def purge_page(self, names: Sequence[str], running: Collection[str]) -> PurgedPage:
+        """Purge topics that need no flush, except ``running``; return how many were purged, and which to try again."""
+        left = [name for name in names if name not in running]
+        results = self.purge(left) if left else {}
+        again = tuple(name for name in left if name not in results or results[name].fault)
+        return PurgedPage(purged=len(left) - len(again), running=len(names) - len(left), again=again)
 
     def _review_pages(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Mapping[str, Reviewed]:
         """Review topics, a page in each request to the log: a page whose log does not answer delays no other."""

@@ -185,15 +185,11 @@ def topics(db: Database) -> TopicStores:
 def purge(topics: TopicStores, *names: str) -> None:
     """Send the orders for a review of all topics, and for single topics."""
     rounds = PurgeRounds(WalSchedule(topics.db, WAL_SETTINGS), topics.floors, topics.purger, None, 1)
-    activities = WalActivities(rounds, no_purges)
+    activities = WalActivities(rounds, list)
     ActivityEnvironment().run(activities.review_topics, "")
     for name in names:
         ActivityEnvironment().run(activities.purge_topic, name)
     ActivityEnvironment().run(activities.purge_topics, names)
-
-
-async def no_purges() -> list[str]:
-    return []
 
 
 def topic(topics: TopicStores) -> str:

@@ -135,7 +135,6 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("faults", "fault_details", "leases", "lost_leases", "adoption_ms"), REPORT),
     },
     "due_instances": {},
-    "running_purges": {},
     "nudge": {},
     "read_progress": {"work": "harmless: rows are read"},
     "begin_check": {"instance": RECORDED, "requested_by": SHOWN},

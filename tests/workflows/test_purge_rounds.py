@@ -1,13 +1,15 @@
 """A round purges due topics that have work in pages; some have a purge of their own. A tick starts the round."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from sexton.wal.messages import TopicCounts
+from sexton.kernel.errors import BadInput
+from sexton.wal.messages import PurgedPage, TopicCounts
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.policy import MapOrder, RegionMapping
 from sexton.wal.port import LogFault
+from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from tests.support.rig import DEPLOYMENT
 from tests.workflows.topics import LAG, Topics, settings, topics
@@ -68,7 +70,7 @@ async def test_forty_of_two_thousand_topics_have_work(topics: Topics) -> None:
     history = await first.fetch_history()
     steps = [e for e in history.events if e.HasField("activity_task_scheduled_event_attributes")]
 
-    assert (counts.topics, counts.purged, len(steps)) == (2_000, 40, 3)
+    assert (counts.topics, counts.purged, len(steps)) == (2_000, 40, 2)
     assert len(history.events) <= 50, len(history.events)
     assert {topics.topic(name).floor for name in working} == {1}
 
@@ -113,6 +115,26 @@ async def test_topics_that_must_flush_have_purges_of_their_own(topics: Topics) -
 
     assert (counts.purged, counts.started) == (1, 1)
     assert [topics.topic(name).floor for name in (lagging, other)] == [10, 10]
+
+
+async def test_a_page_that_fails_delays_no_other(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its topics try again by themselves; or each round would end with the same page."""
+    bad, other = topics.make(20, "r1", name="a"), topics.make(20, "r1", name="b")
+    for name in (bad, other):
+        topics.flushed(name, "r1", 9)
+    purge_page = PurgeRounds.purge_page
+
+    def refuse(rounds: PurgeRounds, names: Sequence[str], running: Collection[str]) -> PurgedPage:
+        if bad in names:
+            raise BadInput("not this page")
+        return purge_page(rounds, names, running)
+
+    monkeypatch.setattr(PurgeRounds, "purge_page", refuse)
+    monkeypatch.setattr(options, "PAGE_TOPICS", 1)
+    counts = await topics.round(bad)
+
+    assert (counts.purged, counts.started, counts.reasons) == (1, 1, ("not this page",))
+    assert [topics.topic(name).floor for name in (bad, other)] == [10, 10]
 
 
 async def test_a_topic_with_a_fault_in_its_page_is_tried_again(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The control worker: workflows, and all activities except those of the other roles; and the worker beside a node."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -56,7 +57,12 @@ async def build(
     engine = Engine(db, live.engine_settings())
     stores = engine.stores
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
-    wal = activities.WalActivities(stores.wal.rounds, partial(running_purges, client, settings))
+    loop = asyncio.get_running_loop()
+
+    def purges() -> set[str]:
+        return set(asyncio.run_coroutine_threadsafe(running_purges(client, settings), loop).result())
+
+    wal = activities.WalActivities(stores.wal.rounds, purges)
     check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
     control = Worker(
         client,

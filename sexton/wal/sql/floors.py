@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, is_locked
-from sexton.database.rows import in_list
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
 from sexton.operators.controls.store import ControlStore
@@ -178,7 +178,9 @@ class FloorStore:
             self._update_topics(c, [decision.topic_row for decision in decisions])
             raised = [decision.purge_row for decision in decisions if decision.purge_row is not None]
             if raised:  # a floor has one row, even if two processes raise it
-                c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), raised)
+                p = self._db.t.wal_purge
+                new = as_rows(raised, **{name: p.c[name].type for name in raised[0]})
+                c.execute(upsert(p).from_select(list(raised[0]), select(new)).on_conflict_do_nothing())
         return {decision.topic: decision.verdict for decision in decisions}
 
     def _accept_pending_reports(self, c: Connection, trusted: Mapping[str, Facts]) -> None:
@@ -251,28 +253,45 @@ class FloorStore:
         return {name: sum(of_topic.values()) for name, of_topic in freed.items()}
 
     def _update_topics(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
-        """Update topics: ``topic_name`` selects the row, the other keys are columns."""
+        """Update topics: ``topic_name`` selects the row, the other keys are columns, in each row the same."""
         t = self._db.t.wal_topic
         if rows:
-            c.execute(update(t).where(t.c.name == bindparam("topic_name")), rows)
+            types = {name: t.c[name].type for name in rows[0] if name != "topic_name"}
+            new = as_rows(rows, topic_name=t.c.name.type, **types)
+            c.execute(update(t).where(t.c.name == new.c.topic_name).values({name: new.c[name] for name in types}))
 
 
 def _in_parts(db: Database, names: Iterable[str], decide: Callable[[Sequence[str]], None]) -> None:
     """Call a function for each part of some topics; it decides about them in one transaction.
 
-    A part whose topics another transaction holds for seconds is left out: they are due again at once, and delay no
-    others. If that is so for all parts, the error is raised. Unknown topics are left out, too.
+    Topics that another transaction holds for seconds are left out: they are due again at once, and delay no others. If
+    that is so for all of them, the error is raised. Unknown topics are left out, too.
     """
     parts = _parts(db, names)
-    locked = 0
-    for part in parts:
+    decided, error = False, None
+    while parts:
+        part = parts.pop(0)
         try:
             decide(part)
+            decided = True
         except OperationalError as e:
-            locked += 1
-            if not is_locked(e) or locked == len(parts):
+            if not is_locked(e):
                 raise
-            log.warning("topics %s to %s are locked by another transaction; left to the next purge", part[0], part[-1])
+            free, error = _unlocked(db, part), e
+            locked = [name for name in part if name not in free] or part  # all are free: it was their regions' rows
+            log.warning("topics are locked by another transaction, left to the next purge: %s", ", ".join(locked))
+            if free and len(locked) < len(part):
+                parts.insert(0, free)
+    if error is not None and not decided:
+        raise error
+
+
+def _unlocked(db: Database, names: Sequence[str]) -> list[str]:
+    """Return those of some topics that no transaction has locked at this moment."""
+    t = db.t.wal_topic
+    query = select(t.c.name).where(in_list(t.c.name, names)).order_by(t.c.name).with_for_update(skip_locked=True)
+    with db.write() as c:
+        return list(c.execute(query).scalars())
 
 
 def _parts(db: Database, names: Iterable[str]) -> list[list[str]]:

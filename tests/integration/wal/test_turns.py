@@ -1,10 +1,10 @@
 """Due topics are reviewed and purged in pages, none starves, and metrics equal the tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager, suppress
 
 import pytest
-from sqlalchemy import delete, event, update
+from sqlalchemy import delete, event, select, update
 
 from sexton.database import schema
 from sexton.database.engine import Database
@@ -215,29 +215,43 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
 
 @contextmanager
 def statements_of(db: Database) -> Iterator[list[str]]:
-    """Collect the statements that are sent meanwhile."""
+    """Collect the statements that the database executes meanwhile; one sent with several sets of parameters is several."""
     sent: list[str] = []
 
-    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
-        sent.append(statement)
+    def note(_c: object, _cursor: object, statement: str, parameters: Sized, _context: object, many: bool) -> None:
+        sent.extend([statement] * (len(parameters) if many else 1))
 
     event.listen(db.engine, "before_cursor_execute", note)
     yield sent
     event.remove(db.engine, "before_cursor_execute", note)
 
 
-def test_a_page_of_topics_costs_few_statements_each(topics: TopicStores) -> None:
-    names = [topics.flushed_topic(250, r1=99) for _ in range(60)]
+def test_a_page_costs_as_many_statements_as_a_topic(topics: TopicStores) -> None:
+    """Two more lock several topics in order. Those of the embedded log are not counted."""
+    names = [topics.flushed_topic(110, r1=99) for _ in range(101)]
+    rounds = PurgeRounds(WalSchedule(topics.db, WAL_SETTINGS), topics.floors, topics.purger, None, 1)
     with statements_of(topics.db) as of_one:
-        topics.purge(names.pop())
+        rounds.purge_page([names.pop()], ())
     with statements_of(topics.db) as of_page:
-        purged = topics.purger.purge(names)
+        page = rounds.purge_page(names, ())
 
-    def about_topics(sent: list[str]) -> int:
-        return sum("wal_topic" in s or "wal_region" in s or "wal_purge" in s or "wal_pin" in s for s in sent)
+    def of_purge(sent: list[str]) -> int:
+        return sum("wal_log" not in s and "wal_entry" not in s for s in sent)
 
-    assert {p.floor for p in purged.values()} == {100}
-    assert about_topics(of_page) <= about_topics(of_one) + 5
+    assert (page.purged, {topics.store.topic(name).floor for name in names}) == (100, {100})
+    assert (of_purge(of_one), of_purge(of_page)) == (28, 30)
+
+
+def test_a_page_leaves_alone_what_has_a_purge_of_its_own(topics: TopicStores) -> None:
+    own, locked, purged = (topics.flushed_topic(110, r1=99) for _ in range(3))
+    rounds = PurgeRounds(WalSchedule(topics.db, WAL_SETTINGS), topics.floors, topics.purger, None, 1)
+    t = topics.db.t.wal_topic
+    with topics.db.write() as c:
+        c.execute(select(t.c.name).where(t.c.name == locked).with_for_update())
+        page = rounds.purge_page([own, locked, purged], {own})
+
+    assert (page.purged, page.running, page.again) == (1, 1, (locked,))
+    assert [topics.start(name) for name in (own, locked, purged)] == [0, 0, 99]
 
 
 def test_a_page_leaves_alone_what_may_not_be_purged(topics: TopicStores) -> None:
