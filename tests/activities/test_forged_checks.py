@@ -244,6 +244,7 @@ def test_h1_binlogs_are_not_cut_against_the_controls(db: Database) -> None:
 
 FORGED_PURGES = {
     "purge_topic.topic": test_h1_a_topic_is_purged_as_far_as_rows_allow,
+    "purge_topics.names": test_h1_a_topic_is_purged_as_far_as_rows_allow,
     "cut_binlogs.instance": test_h1_binlogs_are_not_cut_against_the_controls,
 }
 """By field of an order: the test that forges it."""
