@@ -215,7 +215,7 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
 
 @contextmanager
 def statements_of(db: Database) -> Iterator[list[str]]:
-    """Collect the statements that the database executes meanwhile: one sent with several sets of parameters so often."""
+    """Collect the statements that the database executes meanwhile: one sent with N sets of parameters is N."""
     sent: list[str] = []
 
     def note(_c: object, _cursor: object, statement: str, parameters: Sized, _context: object, many: bool) -> None:
