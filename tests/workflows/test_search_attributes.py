@@ -29,7 +29,7 @@ from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.test_blockers import find, service
-from tests.workflows.topics import Topics, settings, topics
+from tests.workflows.topics import LAG, Topics, settings, topics
 from workflows import ids
 from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE, Capability, at_start
 from workflows.search_attributes import DEPLOYMENT as DEPLOYMENT_KEY
@@ -54,12 +54,12 @@ async def description(client: Client, execution: WorkflowExecution) -> WorkflowE
 
 
 def fill(topics: Topics, root: Path) -> str:
-    """Give the instance a due mark and a topic with work; return the topic."""
+    """Give the instance a due mark and a topic with a region that should flush; return the topic."""
     rig = topics.rig.instance("shop")
     place = rig.local(root)
     put(place, "a.dat")
     rig.mark("dropped", NewMark(id="m1", vault="disk", keys=("a.dat",)))
-    topic = topics.make(20, "r1")
+    topic = topics.make(2 * LAG, "r1")  # a round starts a purge of its own for it
     topics.wal.purger.preview([topic])
     topics.flushed(topic, "r1", 9)
     rig.later(10_801)
