@@ -98,6 +98,7 @@ class FloorStore:
             self._db,
             answers,
             lambda names: verdicts.update(self._judge_part({n: answers[n] for n in names}, before, step)),
+            may_skip_all=step is Step.REVIEW,
         )
         reached("wal.floor")
         return verdicts
@@ -154,7 +155,7 @@ class FloorStore:
                 c.execute(update(t).where(in_list(t.c.name, part)).values(entry_bytes_at=self._db.now(c)))
                 self._update_topics(c, rows)
 
-        _in_parts(self._db, names, record)
+        _in_parts(self._db, names, record, may_skip_all=True)
 
     def _judge_part(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
         names, settings = sorted(answers), self._settings()
@@ -261,11 +262,14 @@ class FloorStore:
             c.execute(update(t).where(t.c.name == new.c.topic_name).values({name: new.c[name] for name in types}))
 
 
-def _in_parts(db: Database, names: Iterable[str], decide: Callable[[Sequence[str]], None]) -> None:
+def _in_parts(
+    db: Database, names: Iterable[str], decide: Callable[[Sequence[str]], None], *, may_skip_all: bool = False
+) -> None:
     """Call a function for each part of some topics; it decides about them in one transaction.
 
     Topics that another transaction holds for seconds are left out: they are due again at once, and delay no others. If
-    that is so for all of them, the error is raised. Unknown topics are left out, too.
+    that is so for all of them, the error is raised unless ``may_skip_all``: in a review others are beside them. Unknown
+    topics are left out, too.
     """
     parts = _parts(db, names)
     decided, error = False, None
@@ -282,7 +286,7 @@ def _in_parts(db: Database, names: Iterable[str], decide: Callable[[Sequence[str
             log.warning("topics are locked by another transaction, left to the next purge: %s", ", ".join(locked))
             if free and len(locked) < len(part):
                 parts.insert(0, free)
-    if error is not None and not decided:
+    if error is not None and not decided and not may_skip_all:
         raise error
 
 

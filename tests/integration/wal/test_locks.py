@@ -64,10 +64,11 @@ def test_locked_topic_delays_no_other(topics: TopicStores, caplog: pytest.LogCap
     with locked(topics, "aaa"):
         verdicts = topics.purger.preview(["aaa", "zzz"], Step.PREPARE)
         topics.floors.record_entry_sizes(["aaa", "zzz"], {"aaa": 5.0, "zzz": 5.0})
+        reviewed = topics.purger.review(["aaa"])  # a page of a review, whose other pages go on
         with pytest.raises(OperationalError):
             topics.purge("aaa")
 
-    assert (list(verdicts), verdicts["zzz"].keep_from) == (["zzz"], 20)
+    assert (list(verdicts), verdicts["zzz"].keep_from, reviewed) == (["zzz"], 20, {})
     assert "left to the next purge: aaa\n" in caplog.text
     assert [topics.store.topic(name).entry_bytes for name in ("aaa", "zzz")] == [0.0, 5.0]
     assert topics.store.topic("aaa").checked_at is None
