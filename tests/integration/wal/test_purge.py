@@ -224,3 +224,18 @@ def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores
     assert (first.fault, first.log_start) == ("", 99)
     assert again.log_start == 99
     assert [(p.floor, p.log_start, p.freed) for p in topics.store.purges(topic)] == [(100, 99, 99)]
+
+
+@ON_BOTH_LOGS
+def test_w22_a_refusal_in_the_middle_of_a_page_is_its_own(topics: TopicStores) -> None:
+    first, refused, last = (topics.topic(20, compacted=n == 1) for n in range(3))
+    for name in (first, refused, last):
+        topics.map(name, RegionMapping(region="r1", first=0))
+        topics.purge(name)
+        topics.flushed(name, "r1", 9)
+
+    page = topics.purger.purge([first, refused, last])
+
+    assert ["POLICY_VIOLATION" in page[name].fault for name in (first, refused, last)] == [False, True, False]
+    assert [topics.start(name) for name in (first, refused, last)] == [9, 0, 9]
+    assert "POLICY_VIOLATION" in topics.store.topic(refused).fault
