@@ -22,6 +22,7 @@ ROUNDS = 3
 """Rounds in which everything that is due must be deleted."""
 WITHIN = (
     "round.opened",
+    "keepers.asked",
     "marks.fenced",
     "commits.read",
     "owner.fenced",

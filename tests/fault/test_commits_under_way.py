@@ -21,8 +21,9 @@ from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put
 
 BEFORE, AFTER = "before the round", "after it"
-FEW = (BEFORE, "marks.fenced", "commits.read", "owner.fenced", "claim.committed", AFTER)
-ALL = (*FEW[:4], "resolve.stored", "claim.asked", "claim.checked", *FEW[4:5], "files.deleted", "marks.removed", AFTER)
+FEW = ("keepers.asked", "marks.fenced", "commits.read", "owner.fenced", "claim.committed")
+REST = ("resolve.stored", "claim.asked", "claim.checked", "claim.committed", "files.deleted", "marks.removed", AFTER)
+ALL = (BEFORE, *FEW[:4], *REST)
 STEPS = 4
 """Of a committer: store, look, commit, end."""
 
@@ -116,7 +117,7 @@ def test_no_round_deletes_what_a_commit_names(
         do_steps(BEFORE)
         with installed(do_steps):
             rig.round()
-        for point in points:  # steps at points that this round did not come to
+        for point in points:  # steps at points that this round did not come to, and after it
             do_steps(point)
         rig.round()
         rig.round(after=700)

@@ -6,6 +6,7 @@ OF_ROUNDS = frozenset(
     {
         "lease.acquired",
         "round.opened",
+        "keepers.asked",
         "marks.fenced",
         "commits.read",
         "owner.fenced",

@@ -167,6 +167,7 @@ class Resolver:
             blocked = self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
         except GuardBusy:
             blocked = dict.fromkeys(refs, OWNER_BUSY)
+        reached("keepers.asked")
         spared = {child.ref for mark in marks if mark.ref in blocked for child in children_of.get(mark.ref, ())}
         to_fence = {ref: m for ref, m in must_be_fenced.items() if ref not in blocked and ref not in spared}
         keep_reasons = {**blocked, **self._fence_marks(work, chunk, to_fence)}
