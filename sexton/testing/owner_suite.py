@@ -23,7 +23,7 @@ ROUNDS = 3
 WITHIN = (
     "round.opened",
     "keepers.asked",
-    "marks.fenced",
+    "fence.written",
     "commits.read",
     "owner.fenced",
     "resolve.stored",

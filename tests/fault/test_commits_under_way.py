@@ -21,7 +21,7 @@ from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put
 
 BEFORE, AFTER = "before the round", "after it"
-FEW = ("keepers.asked", "marks.fenced", "commits.read", "owner.fenced", "claim.committed")
+FEW = ("keepers.asked", "fence.written", "commits.read", "owner.fenced", "claim.committed")
 REST = ("resolve.stored", "claim.asked", "claim.checked", "claim.committed", "files.deleted", "marks.removed", AFTER)
 ALL = (BEFORE, *FEW[:4], *REST)
 STEPS = 4
@@ -157,7 +157,7 @@ def test_names_of_a_commit_keep_marks_of_every_form(shop: tuple[Rig, Catalog, Pa
     assert not {"one/a.dat", "many/a.dat", "many/b.dat"} & set(listing(root))
 
 
-@pytest.mark.parametrize("point", ["marks.fenced", "claim.committed", "files.deleted", AFTER])
+@pytest.mark.parametrize("point", ["fence.written", "claim.committed", "files.deleted", AFTER])
 @pytest.mark.parametrize("form", ["one", "many", "below"])
 def test_a_commit_of_what_is_being_deleted_is_refused(shop: tuple[Rig, Catalog, Path], form: str, point: str) -> None:
     rig, _, root = shop

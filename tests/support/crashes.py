@@ -7,7 +7,7 @@ OF_ROUNDS = frozenset(
         "lease.acquired",
         "round.opened",
         "keepers.asked",
-        "marks.fenced",
+        "fence.written",
         "commits.read",
         "owner.fenced",
         "resolve.stored",

@@ -176,7 +176,7 @@ class Resolver:
     def _fence_marks(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
         """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
         fenced = self._stores.owner_marks.fence(work.token, marks)
-        reached("marks.fenced")
+        reached("fence.written")
         # In this order: a commit that is stored later sees the fence; one that has ended before, the owner's records.
         named = self._stores.commits.named(work.instance, [chunk.candidates[ref] for ref in fenced])
         reached("commits.read")
