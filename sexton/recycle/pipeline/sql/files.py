@@ -197,7 +197,7 @@ def claimed_marks(db: Database, tx: Connection, token: WriteToken, refs: Collect
     """
     mark = db.t.mark
     of_mark = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
-    names = (*of_mark, "state", "batch", "quarantined_reason")
+    names = (*of_mark, "state", "batch", "files_after", "last_file", "quarantined_reason")
     of_instance = select(*(mark.c[name] for name in names)).where(mark.c.instance == token.instance)
     claimed: dict[Ref, Any] = {}
     ordered = sorted(refs)

@@ -32,6 +32,7 @@ from sexton.marks.model import (
     Reason,
     Ref,
     Settlement,
+    Span,
     WriteToken,
 )
 from sexton.marks.sql.file_lists import drop_files, sum_files
@@ -61,9 +62,10 @@ class SettlementStore:
             return ()
         with self._db.write() as tx:
             verify(tx, token, shared=True)
-            sums = sum_files(self._db, tx, own_spans(self._db, tx, token, refs), frozenset(refs))
-            claimed = claimed_marks(self._db, tx, token, refs).items()
-            unquarantined = {ref: row for ref, row in claimed if row.quarantined_reason is None}
+            claimed = claimed_marks(self._db, tx, token, refs)
+            spans = sorted({Span(row.batch, row.files_after, row.last_file) for row in claimed.values()})
+            sums = sum_files(self._db, tx, spans, frozenset(refs))
+            unquarantined = {ref: row for ref, row in claimed.items() if row.quarantined_reason is None}
             progress = {ref: DeletionProgress.of(row, sums.get(ref, ())) for ref, row in unquarantined.items()}
             # Marks that are removed together with those whose files are gone; only a prefix absorbs others.
             parents = [r for r, p in progress.items() if p.settlement is Settlement.GONE and p.prefix is not None]
@@ -179,7 +181,7 @@ def move_to_history(
     condition: ColumnElement[bool],
     **constants: Any,
 ) -> frozenset[Ref]:
-    """Write a history row for each of some marks, then delete their records; return those moved.
+    """Move some marks to history, in one statement; return those moved.
 
     Args:
         db: the database.
@@ -202,14 +204,19 @@ def move_to_history(
         "bytes": plus(mark.c.bytes_gone, deleted.c.bytes),
         **{name: literal(value, history.c[name].type) for name, value in constants.items()},
     }
-    row = select(*[mark.c[n] for n in copied], *[value.label(n) for n, value in computed.items()])
-    insert = upsert(history).from_select([*copied, *computed], row.where(named_by(mark, deleted, instance), condition))
-    # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
-    replace = {n: insert.excluded[n] for n in computed}
-    insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
-    moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
-    tx.execute(delete(mark).where(mark.c.instance == instance, refs_in(mark, moved)))
-    return moved
+    columns = [*[mark.c[n] for n in copied], *[value.label(n) for n, value in computed.items()]]
+    # The removal locks the marks, so one that another transaction moves meanwhile is not moved twice.
+    removed = delete(mark).where(named_by(mark, deleted, instance), condition).returning(*columns).cte("removed")
+    names = [*copied, *computed]
+    insert = upsert(history).from_select(names, select(*[removed.c[n] for n in names]))
+    # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet. Only
+    # where one is found: each row that may conflict costs a second record in the write-ahead log.
+    refs = [Ref(row["kind"], row["id"]) for row in sums]
+    in_history = select(history.c.id).where(history.c.instance == instance, refs_in(history, refs))
+    if tx.execute(in_history.limit(1)).first() is not None:
+        replace = {n: insert.excluded[n] for n in computed}
+        insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
+    return frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)))
 
 
 def sums_row(ref: Ref, objects: int, size: int) -> dict[str, Any]:
