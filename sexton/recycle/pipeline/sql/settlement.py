@@ -213,7 +213,7 @@ def move_to_history(
     # where one is found: each row that may conflict costs a second record in the write-ahead log.
     refs = [Ref(row["kind"], row["id"]) for row in sums]
     in_history = select(history.c.id).where(history.c.instance == instance, refs_in(history, refs))
-    if tx.execute(in_history.limit(1)).first() is not None:
+    if tx.execute(in_history).all():  # with LIMIT a planner would read the whole history instead
         replace = {n: insert.excluded[n] for n in computed}
         insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
     return frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)))
