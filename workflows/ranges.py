@@ -31,7 +31,7 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
     name, progress = kind.kind, ledger.kinds[kind.kind]
     most = opened.heavy_objects if progress.tries_spark else None
     # The plan only estimates prefixes. A kind has a note if it, or an earlier range of it, had more objects.
-    heavy = most is not None and (kind.objects > most or progress.note != "")
+    heavy = most is not None and (max(kind.objects, progress.objects) > most or progress.note != "")
     summary = f"{name}, range {order.number}"
     return await delete(RecycleActivities.recycle_range, order, summary, most, partial(ledger.note_spark, name), heavy)
 
@@ -41,7 +41,7 @@ async def delete(
     order: Order,
     summary: str,
     most: int | None,
-    note: Callable[[str, bool], None] = lambda _text, _again: None,
+    note: Callable[[str, bool], None],
     heavy: bool = False,
 ) -> RangeReceipt:
     """Run an activity that deletes; Spark continues it if it has more than ``most`` objects (None: never).

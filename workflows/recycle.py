@@ -169,7 +169,9 @@ class RecycleInstance(Controls):
         began = workflow.now()
         try:
             summary = "finish what earlier rounds claimed"
-            receipt = await delete(RecycleActivities.adopt_claimed, order, summary, opened.heavy_objects)
+            receipt = await delete(
+                RecycleActivities.adopt_claimed, order, summary, opened.heavy_objects, self._ledger.note_adoption
+            )
         except (ActivityError, asyncio.CancelledError) as e:  # not ``finally``: an evicted workflow has no time
             self._ledger.add_adoption_time(_milliseconds_since(began))
             if not isinstance(e, ActivityError) or is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:

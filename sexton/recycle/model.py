@@ -109,6 +109,8 @@ class RoundReport(Counts):
     lost_leases: int = 0
     adoption_ms: int = 0
     """The time for marks that earlier rounds had claimed; it is in none of the kinds' times."""
+    adoption_note: str = ""
+    """Where many objects of these were deleted, as the note of a kind."""
     started_at: int | None = None
     ended_at: int | None = None
 

@@ -132,7 +132,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "outcome": REPORT,
         "error": REPORT,
         **dict.fromkeys(("scanned", "due", "kept", "protected_bytes", "quarantined", "kinds"), REPORT),
-        **dict.fromkeys(("faults", "fault_details", "leases", "lost_leases", "adoption_ms"), REPORT),
+        **dict.fromkeys(("faults", "fault_details", "leases", "lost_leases", "adoption_ms", "adoption_note"), REPORT),
     },
     "due_instances": {},
     "nudge": {},

@@ -1,13 +1,15 @@
 """A control worker deletes kinds of many objects if no Spark worker does, and reports it."""
 
 import datetime as dt
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.client import WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
@@ -26,7 +28,7 @@ from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.worker_rows import WorkerPresence
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
-from tests.workflows.conftest import Served, fill, heavy_from
+from tests.workflows.conftest import Served, fill, heavy_from, limit_ranges
 from workflows import ids
 from workflows.options import BATCH_DELETE
 
@@ -135,22 +137,51 @@ async def spark_worker(served: Served, settings: Settings) -> AsyncIterator[None
 async def test_prefix_that_lists_many_objects_is_left_to_spark(
     served: Served, shop: str, settings: Settings, tmp_path: Path
 ) -> None:
-    """The plan assumes 10 objects."""
+    """The plan assumes 10 objects. In a second pass as many are listed again."""
     rig, shops = served.rig, (f"{shop}-1", f"{shop}-2")
+    keys = [f"data/{n}.dat" for n in range(THRESHOLD + 1)]
     for instance in shops:
-        root = rig.instance(instance).local(tmp_path / instance, instance=instance)
-        for n in range(THRESHOLD + 1):
-            put(root, f"data/{n}.dat")
+        put_all(rig.instance(instance).local(tmp_path / instance, instance=instance), keys)
         rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/"), instance=instance)
     rig.later(10_801)
 
     reports = [await served.round(shops[0])]
     async with spark_worker(served, settings):
         reports.append(await served.round(shops[1]))
+        put_all(tmp_path / shops[1], keys)
+        rig.later(3_601)
+        second = await served.round(shops[1])
 
-    assert [report.deleted for report in reports] == [THRESHOLD + 1] * 2
+    assert [report.deleted for report in (*reports, second)] == [THRESHOLD + 1] * 3
     by_control_worker = "no Spark worker is free: deleted by a control worker"
     assert [notes(report)["dropped"] for report in reports] == [by_control_worker, "deleted on Spark"]
+    assert [report.adoption_note for report in (*reports, second)] == ["", "", "deleted on Spark"]
+
+
+def put_all(root: Path, keys: Sequence[str]) -> None:
+    for key in keys:
+        put(root, key)
+
+
+async def test_kind_that_deleted_many_objects_goes_on_on_spark(
+    served: Served, shop: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No range has many, all together have: four prefixes, for each of which the plan assumes a few objects."""
+    limit_ranges(monkeypatch, 1)
+    monkeypatch.setattr("sexton.recycle.planning.sql.measure.ASSUMED_OBJECTS", 1)
+    rig, root = served.rig, served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    for n in range(4):
+        put_all(root, [f"data/{n}/{i}.dat" for i in range(THRESHOLD - 1)])
+        rig.mark("dropped", NewMark(id=f"t{n}", vault="disk", prefix=f"data/{n}/"), instance=shop)
+    rig.later(10_801)
+
+    async with spark_worker(served, settings):
+        handle = await served.start(shop)
+        report = await handle.result()
+
+    assert (report.deleted, notes(report)) == (4 * (THRESHOLD - 1), {"dropped": "deleted on Spark"})
+    queues = (ids.control_queue(DEPLOYMENT), ids.spark_queue(DEPLOYMENT))
+    assert await tried_on(handle, "recycle_range") == [queues[0]] * 2 + [queues[1]] * 3  # the last finds none
 
 
 async def test_many_earlier_claims_are_left_to_spark(
@@ -163,15 +194,19 @@ async def test_many_earlier_claims_are_left_to_spark(
 
     async with spark_worker(served, settings):
         handle = await served.start(shop)
-        await handle.result()
-    tried_on = [
+        report = await handle.result()
+
+    assert await tried_on(handle, "adopt_claimed") == [ids.control_queue(DEPLOYMENT), ids.spark_queue(DEPLOYMENT)]
+    assert (listing(root), report.adoption_note) == ({}, "deleted on Spark")
+
+
+async def tried_on(handle: WorkflowHandle[Any, Any], activity_name: str) -> list[str]:
+    """Return the task queues of an activity of a workflow, in the order in which it was scheduled."""
+    return [
         event.activity_task_scheduled_event_attributes.task_queue.name
         async for event in handle.fetch_history_events()
-        if event.activity_task_scheduled_event_attributes.activity_type.name == "adopt_claimed"
+        if event.activity_task_scheduled_event_attributes.activity_type.name == activity_name
     ]
-
-    assert tried_on == [ids.control_queue(DEPLOYMENT), ids.spark_queue(DEPLOYMENT)]
-    assert listing(root) == {}
 
 
 MARKS, EVENTS = 1_000, 500

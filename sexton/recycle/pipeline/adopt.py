@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from sexton.kernel.errors import GuardBusy
+from sexton.kernel.errors import GuardBusy, TooManyObjects
 from sexton.marks.kept import OWNER_BUSY, Kept, by_owner_silence, name_first
 from sexton.marks.model import Ref
 from sexton.owners.port import OwnerSilent, Verify
@@ -63,18 +63,25 @@ class Adopter:
         unfinished = self._stores.batches.unfinished(instance, order.round)
         for batch in unfinished:  # before any is finished: progress is shown of all that is left
             self._stores.files.count_adopted(batch, order, verify, active_lease.keep_alive)
+        listed = 0
         for batch in unfinished:
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, order.attempts + attempt), active_lease)
-            refuse_many(order, self._stores.files.last_number(work.token))
+            listed += self._stores.files.last_number(work.token)
+            refuse_many(order, listed)
             keep_counts += self._settler.finish(work, order.upload_grace_seconds)
             self._stores.batches.close(work.token)
         work = BatchWork(self._stores.batches.open(order, order.attempts + attempt)[0], active_lease)
-        receipt = self._make_second_passes(work, order, keep_counts)
+        receipt = self._make_second_passes(work, order, keep_counts, listed)
         self._stores.batches.close(work.token)
         return receipt
 
-    def _make_second_passes(self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept]) -> RangeReceipt:
-        """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept."""
+    def _make_second_passes(
+        self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept], listed: int
+    ) -> RangeReceipt:
+        """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept.
+
+        ``listed``: objects of the order so far.
+        """
         due_marks, settler = self._stores.due_marks, self._settler
         # Numbers of files only grow, also over rows that are removed meanwhile: a late outcome must find its own file.
         last_file = self._stores.files.last_number(work.token)
@@ -91,7 +98,12 @@ class Adopter:
                 chunk = self._resolver.resolve(work, marks, last_file, claimed=True)
                 self._resolver.keep_live(work, chunk)
                 self._resolver.keep_blocked(work, chunk)
-                refuse_many(order, sum(chunk.candidates[ref].files for ref in chunk.refs))
+                listed += sum(chunk.candidates[ref].files for ref in chunk.refs)
+                try:
+                    refuse_many(order, listed)
+                except TooManyObjects:  # none of these was sent: the next attempt need not wait for requests
+                    self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
+                    raise
                 self._abort_uploads(work, chunk)
                 lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
                 self._stores.owner_marks.note_lacking(work.token, lacking)

@@ -22,6 +22,7 @@ class Ledger:
         self._faults, self._fault_details = carried.faults, carried.fault_details
         self._adopted = carried.kept_by_adoption
         self._quarantined_by_adoption, self._adoption_ms = carried.quarantined_by_adoption, carried.adoption_ms
+        self._adoption_note = carried.adoption_note
 
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
@@ -47,6 +48,10 @@ class Ledger:
     def add_adoption_time(self, took_ms: int) -> None:
         """Enter for how long (ms) the round worked on marks that earlier rounds had claimed."""
         self._adoption_ms += took_ms
+
+    def note_adoption(self, note: str, _again: bool) -> None:
+        """Enter that many objects of earlier rounds are deleted on Spark, or why not."""
+        self._adoption_note = note
 
     def unfinished_shards(self, kind: str) -> list[int]:
         """Return the numbers of a kind's shards that are not finished."""
@@ -157,6 +162,7 @@ class Ledger:
             leases=self.leases,
             lost_leases=self.leases_lost,
             adoption_ms=self._adoption_ms,
+            adoption_note=self._adoption_note,
         )
 
     def carried(self, run: str, opened: OpenedRound | None, plan_id: int | None) -> Carried:
@@ -174,6 +180,7 @@ class Ledger:
             kept_by_adoption=self._adopted,
             quarantined_by_adoption=self._quarantined_by_adoption,
             adoption_ms=self._adoption_ms,
+            adoption_note=self._adoption_note,
         )
 
     def _add_faults(self, receipt: RangeReceipt) -> None:

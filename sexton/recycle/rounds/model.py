@@ -116,6 +116,7 @@ class Carried(Message):
     kept_by_adoption: KeptCounts = Field(default_factory=dict)
     quarantined_by_adoption: int = 0
     adoption_ms: int = 0
+    adoption_note: str = ""
 
 
 class RecycleRequest(Message):
@@ -164,6 +165,7 @@ class CloseOrder(Message):
     leases: int = 1
     lost_leases: int = 0
     adoption_ms: int = 0
+    adoption_note: str = ""
 
 
 class TickRequest(Message):

@@ -58,8 +58,8 @@ def show_report(report: "RoundReport") -> None:
     if report.started_at and report.ended_at:
         say(f"from {utc(report.started_at)} to {utc(report.ended_at)}{leases}")
     show_rows(report.kinds)
-    before = f"before that, {report.adoption_ms / 1000:.1f} s"
-    say(report.adoption_ms and f"{before} for marks that earlier rounds had claimed")
+    before = f"before that, {report.adoption_ms / 1000:.1f} s for marks that earlier rounds had claimed"
+    say(report.adoption_ms and ": ".join(filter(None, (before, report.adoption_note))))
     show_rows(report.tallies)
     for kind in report.kinds:
         say(

@@ -123,6 +123,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         leases=order.leases,
         lost_leases=order.lost_leases,
         adoption_ms=order.adoption_ms,
+        adoption_note=order.adoption_note,
         started_at=started,
         **{name: getattr(order, name) for name in COPIED},
         **sums,

@@ -16,7 +16,7 @@ from sexton.marks.model import ClaimRequest, ClaimResult, LeaseLost, Ref, WriteT
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
 from sexton.protection.model import Invalid
-from sexton.recycle.pipeline import active_lease, delete, settle
+from sexton.recycle.pipeline import active_lease, adopt, delete, settle
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -293,6 +293,27 @@ def test_only_objects_that_are_deleted_count_as_many(rig: Rig, root: Path) -> No
     receipt = rig.recycler.recycle(range_order(rig).model_copy(update={"most_objects": 1}), 1, lambda: None)
 
     assert (receipt.claimed, listing(root)) == (1, {"held/a.dat": 10, "held/b.dat": 10})
+
+
+def test_objects_of_several_second_passes_count_together(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adopt, "SECOND_PASS_MARKS", 1)
+    for id_ in ("s", "t", "u"):
+        rig.drop_files(root, id_, f"{id_}/a.dat", prefix=f"{id_}/")
+    rig.later(DUE_SECONDS)
+    rig.round()
+    for id_ in ("s", "t", "u"):
+        put(root, f"{id_}/b.dat")
+    rig.later(GRACE + 1)
+    order, waits = adopt_order(rig), list[float]()
+    monkeypatch.setattr(active_lease.ActiveLease, "wait", lambda _, seconds: waits.append(seconds))
+
+    with pytest.raises(TooManyObjects):
+        work_off(rig, order.model_copy(update={"most_objects": 2}), 1)
+    left = listing(root)
+    work_off(rig, order.model_copy(update={"attempts": 100}), 1)
+
+    assert (left, listing(root)) == ({"u/b.dat": 10}, {})
+    assert waits == []  # the first attempt sent no request for the objects that it left
 
 
 def test_many_objects_of_a_second_pass_are_left_to_another_queue(rig: Rig, root: Path) -> None:
