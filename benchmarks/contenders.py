@@ -1,6 +1,6 @@
 """Delete as a contender, alone in a process of its own.
 
-The contenders: the product with threads or on Spark, the same without its safety, and plain boto3.
+The contenders: the product with threads or on Spark, the same without its safety, plain PySpark and plain boto3.
 
 `python -m benchmarks.contenders '{"name": …}'` deletes what is in the store and prints its seconds and CPU seconds as
 JSON. The clock starts when everything is imported and ends when all is deleted and settled.
@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlalchemy import delete
@@ -149,29 +149,63 @@ def spark(job: Job) -> Callable[[], None]:
     from sexton.runtime.spark.deleter import SparkEngine
     from sexton.runtime.spark.deletion import Work
     from sexton.runtime.spark.locations import ConnectionTarget
-    from sexton.runtime.spark.session import Sessions
 
     engine = Engine(Database.open(job.database), EngineSettings(DEPLOYMENT, job.endpoint))
+    home, sessions = _sessions()
+    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
+    work = Work(where=where, requests=job.threads // CORES)
+    warm(sessions, _open_vault, work)
+    heavy = SparkEngine(engine, sessions, work, connections=CONNECTIONS, scratch=home)
+    return partial(_round, job, engine, heavy.recycler)
+
+
+def _open_vault(work: "Work") -> object:
+    """Open what a task of the product opens, in the process of an executor."""
+    from sexton.runtime.spark.deletion import engine_of
+
+    return engine_of(work).stores.vaults.get(INSTANCE, VAULT)
+
+
+def pyspark(job: Job) -> Callable[[], None]:
+    """A plain PySpark job: each of its partitions deletes its keys with boto3, 1,000 keys a request, quiet."""
+    _, sessions = _sessions()
+    warm(sessions, client, job.endpoint)
+    keys, endpoint = job.keys, job.endpoint
+
+    def delete_all(rows: Iterator[Any]) -> None:
+        s3 = client(endpoint)
+        names = chain.from_iterable(mark_keys(row.id, keys) for row in rows)
+        while page := [{"Key": name} for name in islice(names, PAGE_KEYS)]:
+            if s3.delete_objects(Bucket=BUCKET, Delete={"Objects": page, "Quiet": True}).get("Errors"):
+                raise AssertionError("the store refused a key")
+
+    def run() -> None:
+        with sessions.of("plain") as session:
+            session.range(0, job.marks, 1, CORES).foreachPartition(delete_all)
+
+    return run
+
+
+def _sessions() -> tuple[str, "Sessions"]:
+    """Return a folder, and sessions on ``CORES`` cores of this machine, whose CPU seconds count."""
+    from sexton.runtime.spark.session import Sessions
+
     home = tempfile.mkdtemp(prefix="sexton-bench-")
     sessions = Sessions(f"local[{CORES}]", {"spark.driver.memory": "1g"}, Path(home))
     atexit.register(shutil.rmtree, home)
     atexit.register(sessions.close)
     OTHERS.append(lambda: cpu_of_session(sessions.server_pid or 0))
-    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
-    work = Work(where=where, requests=job.threads // CORES)
-    warm(sessions, work)
-    heavy = SparkEngine(engine, sessions, work, connections=CONNECTIONS, scratch=home)
-    return partial(_round, job, engine, heavy.recycler)
+    return home, sessions
 
 
-def warm(sessions: "Sessions", work: "Work") -> None:
+def warm(sessions: "Sessions", make: Callable[[Any], object], argument: object) -> None:
     """Let Java compile, and Python workers put together, what is timed later: a Spark worker lives long."""
-    from sexton.runtime.spark.deletion import RESULT, engine_of
+    from sexton.runtime.spark.deletion import RESULT
 
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
-            name = engine_of(work).stores.db.engine.name
+            name = type(make(argument)).__name__
             yield pa.RecordBatch.from_pydict({"result": [name] * batch.num_rows}, schema=RESULT)
 
     with sessions.of("warm") as session:
@@ -266,6 +300,7 @@ def raw(job: Job) -> None:
 CONTENDERS: dict[str, Callable[[Job], Callable[[], None]]] = {
     "direct": direct,
     "spark": spark,
+    "pyspark": pyspark,
     "unsafe": lambda job: partial(unsafe, job),
     "boto3": lambda job: partial(raw, job),
 }

@@ -45,7 +45,6 @@ from sexton.recycle.planning.model import OwnerPolicy, Policy
 from sexton.recycle.planning.policy import policy
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import ReplicaSettings
-from sexton.storage.model import PAGE_KEYS
 from sexton.wal.model import WalSettings
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class EngineSettings:
     interval_seconds: int = 3_600
     rounds_at_once: int = 16
     requests_at_once: int = 32
-    keys_a_request: int = PAGE_KEYS
     listings_at_once: int = 40
     audit_url: str = ""
     audit_retention_days: int = 400

@@ -145,11 +145,12 @@ class FileList:
     def files(self, refs: Set[Ref] | None = None) -> Iterator[ListedFile]:
         """Yield the files that are not dropped, of these marks or of all."""
         codes, reasons = self.results.codes, self.results.reasons
+        origin_of_most = Origin(self.results.round, self.batch)
         for run in self.runs:
             if refs is None or run.ref in refs:
                 for n in range(run.start, run.end):
                     if codes[n] != DROPPED:
-                        origin = self.results.origin(n)
+                        origin = self.results.origins.get(n, origin_of_most)
                         yield ListedFile(
                             self.first + n,
                             run.ref,

@@ -100,10 +100,6 @@ class FileResults:
             self.sizes[position] = result.bytes
         return True
 
-    def origin(self, position: int) -> Origin:
-        """Return which round tried a file last."""
-        return self.origins.get(position) or Origin(self.round)
-
     def retry(self, position: int) -> None:
         """Let a failed file be tried again."""
         self.codes[position] = UNTRIED

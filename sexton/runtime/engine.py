@@ -40,7 +40,6 @@ class Engine:
             stores.vaults,
             settings.requests_at_once,
             SharedPacer(stores.paces, stores.registry.vault, settings.endpoint_url),
-            most_keys=settings.keys_a_request,
         )
         self.audit = ParquetAudit(stores.audit_locations(stores.vaults), settings.audit_retention_days)
         self.check_ports = CheckPorts(

@@ -22,7 +22,7 @@ from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.policy import THROTTLED, Patience
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease
 from sexton.recycle.pipeline.parts import Stores
-from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, VERIFIED_SECONDS, KeyOutcome, KeyResult
+from sexton.storage.model import PAGE_SECONDS, VERIFIED_SECONDS, KeyOutcome, KeyResult
 from sexton.storage.port import BAD_REPLY, UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
 log = logging.getLogger(__name__)
@@ -56,8 +56,6 @@ class ThreadDeleter:
         vaults: Vaults,
         threads: int,
         pacer: SharedPacer,
-        *,
-        most_keys: int = PAGE_KEYS,
     ) -> None:
         """Start no thread yet.
 
@@ -66,12 +64,10 @@ class ThreadDeleter:
             vaults: where files are deleted.
             threads: requests at once.
             pacer: decides when a request may be sent.
-            most_keys: the most keys of one request, even if the pacer allows more.
         """
         self.stores = stores
         self.threads = threads
         self.pacer = pacer
-        self.most_keys = most_keys
         self._vaults = vaults
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
         self.in_flight: Counter[tuple[str, str]] = Counter()
@@ -279,7 +275,7 @@ class ThreadDeletion:
         while piece.page.keys and piece.page.vault not in self._faulty and len(self._in_flight) < self._pool.threads:
             if piece.places[0] in busy_places:  # checked first because it is cheap
                 break
-            keys = min(pacer.page_keys(piece.places[0]), self._pool.most_keys)
+            keys = pacer.page_keys(piece.places[0])
             charge = Counter(piece.places[:keys])
             if not busy_places.isdisjoint(charge):
                 break

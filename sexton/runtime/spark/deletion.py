@@ -24,7 +24,6 @@ from sexton.recycle.pipeline.ranges import GROUP_FILES
 from sexton.recycle.pipeline.settle import log_deletions
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.locations import ConnectionTarget
-from sexton.storage.model import PAGE_KEYS
 
 RESULT = pa.schema([("result", pa.string())])
 
@@ -118,9 +117,7 @@ def engine_of(work: Work) -> Engine:
         endpoint_url=work.where.endpoint_url,
         trust=work.where.trust,
         controls=work.controls,
-        # All requests of a task together carry one page: that much is repeated where a process is killed.
         requests_at_once=work.requests,
-        keys_a_request=max(1, PAGE_KEYS // work.requests),
         audit_url=work.audit_url,
     )
     return Engine(work.where.database(connections=1), settings)

@@ -1,27 +1,36 @@
 """A round on Spark deletes exactly what one in one process deletes, and claims nothing that executors cannot reach."""
 
-from collections.abc import Collection
+import os
+import signal
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks.model import Reason
+from sexton.operators.controls.model import ControlKind, Halted
+from sexton.operators.holds.model import Hold
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.pipeline import ranges, resolve
 from sexton.runtime.spark import deleter
 from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
-from sexton.runtime.spark.session import Sessions
+from sexton.runtime.spark.session import Sessions, SparkFailed
 from sexton.storage.local.vault import LocalVault
+from tests.fault.live.store import MARK_KEYS, PAGE, REAL_EVERY, Bucket, deletes
 from tests.integration.check.conftest import Owned, file_keys
 from tests.integration.recycle.pipeline.attempts import range_order
 from tests.integration.recycle.pipeline.refusing import refusing
 from tests.integration.runtime.spark.conftest import Deleting, audit_locations, target
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.s3 import RunningS3
 from tests.support.crashes import Crash, at_point, crash_at
+from tests.support.eventually import eventually
 from tests.support.kept import kept_texts
 from tests.support.rig import DAY, RETENTION, Rig, listing, put
 
@@ -144,3 +153,96 @@ def test_an_audit_folder_is_not_written_on_other_machines(
 
     assert report.deleted == 5
     assert len(list((tmp_path / "disk/_sexton/audit").rglob("*.parquet"))) == 1  # told once, by this process
+
+
+PAGES, CAP = 6, 1_000
+
+
+class Scene(NamedTuple):
+    """A rig that deletes on Spark, in a bucket behind a proxy."""
+
+    rig: Rig
+    proxy: FaultProxy
+    cold: Bucket
+    server: int
+    """The process of Spark's server."""
+
+
+class Event(NamedTuple):
+    """What happens ``before`` a round or once it deletes, how that ends the round, and the marks that it keeps."""
+
+    before: Callable[[Scene], object] = lambda _: None
+    during: Callable[[Scene], object] = lambda _: None
+    error: type[Exception] | None = None
+    kept: Sequence[str] = ()
+
+
+def kill_executor(scene: Scene) -> None:
+    """Kill every Python process of Spark's that runs tasks: a child of another one, which starts them."""
+    stats = (file.read_text().rpartition(")") for file in Path("/proc").glob("[0-9]*/stat"))
+    found = {int(head.split()[0]): (head.split("(")[1], tail.split()) for head, _, tail in stats}
+    pythons = {pid: int(tail[1]) for pid, (name, tail) in found.items() if int(tail[3]) == scene.server != pid}
+    workers = [pid for pid, parent in pythons.items() if parent in pythons and found[pid][0].startswith("python")]
+    assert workers
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+
+
+HELD = f"t{PAGES * PAGE - MARK_KEYS:06}"
+EVENTS = {
+    "a cap": Event(before=lambda s: s.rig.all_stores.paces.put_cap("shop/cold", CAP)),
+    "a 503": Event(before=lambda s: s.proxy.fail_next("DeleteObjects", 503, "SlowDown", 5)),
+    "a stop": Event(during=lambda s: s.rig.controls.put(ControlKind.STOP, "shop"), error=Halted),
+    "a hold": Event(
+        during=lambda s: s.rig.holds.place(
+            Hold(instance="shop", scope="mark", mark_kind="dropped", mark_id=HELD, reason="audit"), DAY
+        ),
+        kept=[HELD],
+    ),
+    "a killed executor": Event(during=kill_executor, error=SparkFailed),
+}
+
+
+@pytest.fixture
+def scene(
+    database_url: str, s3_server: RunningS3, bucket: str, proxy: FaultProxy, sessions: Sessions, deleting: Deleting
+) -> Iterator[Scene]:
+    rig, cold = Rig(database_url, endpoint_url=proxy.url).instance(), Bucket(s3_server, bucket)
+    rig.s3(bucket)
+    cold.fill_now(rig, PAGES)
+    deleting(rig)
+    with sessions.of("start"):
+        yield Scene(rig, proxy, cold, sessions.server_pid or 0)
+    rig.db.close()
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_deletion_on_spark_is_right_through(name: str, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is not kept is deleted, by the next round where an event has ended this one, and nothing else."""
+    for setting, value in (("GROUP_FILES", PAGE), ("CHUNK_MARKS", PAGE // MARK_KEYS)):
+        monkeypatch.setattr(ranges, setting, value)
+    (rig, proxy, cold, _), event = scene, EVENTS[name]
+    proxy.delay("DeleteObjects", 2.0)
+    event.before(scene)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(rig.round)
+        eventually("Spark deletes", lambda: deletes(proxy))
+        event.during(scene)
+        if event.error is None:
+            proxy.delay("DeleteObjects", 0)
+        error = ended.exception()
+    proxy.delay("DeleteObjects", 0)
+    assert type(error) is (event.error or type(None)), error
+    if error is not None:
+        assert rig.count("mark") > 0
+        rig.controls.remove(ControlKind.STOP, "shop")
+        rig.later(3_600)  # the lease has ended
+    report = ended.result() if error is None else rig.round()
+
+    requests = deletes(proxy)
+    named = {key for request in requests for key in request.keys if request.status == 200}
+    kept = {key for key in cold.garbage if f"t{int(key[-10:-4]) // MARK_KEYS * MARK_KEYS:06}" in event.kept}
+    assert (report.failed, rig.count("mark"), named) == (0, len(event.kept), cold.garbage - kept)
+    assert cold.listing() == cold.needed | {key for key in kept if int(key[-10:-4]) % REAL_EVERY == 0}
+    if name == "a cap":
+        assert requests[-1].time - requests[0].time > 0.8 * PAGES * PAGE / CAP

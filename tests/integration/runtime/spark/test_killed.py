@@ -21,7 +21,8 @@ from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
 from tests.support.rig import Rig
 
-PAGES = 12
+PAGES = 36
+REQUESTS = 4
 CORES = 2
 SPARK = {"SPARK__REMOTE": f"local[{CORES}]", "SPARK__SPARK_THRESHOLD_OBJECTS": 1_000}
 ANSWER_SECONDS = 1.0
@@ -74,7 +75,7 @@ async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment
     assert {k.note for k in report.kinds} == {"deleted on Spark"}
     assert cold.listing() == cold.needed
     assert set(named) == cold.garbage
-    assert twice <= CORES * PAGE  # a page for each task that was under way
+    assert twice <= CORES * REQUESTS * PAGE  # the requests of each task that were under way
 
     await cold.fill(rig, PAGES, after=PAGES)
     proxy.delay("DeleteObjects", ANSWER_SECONDS)
