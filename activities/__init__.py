@@ -7,8 +7,7 @@ from activities.backend import BackendActivities
 from activities.binlog import BinlogActivities
 from activities.check import CheckActivities
 from activities.recycle import RecycleActivities
-from activities.spark import SparkActivities
-from activities.tick import TickActivities
+from activities.tick import SparkActivities, TickActivities
 from activities.wal import WalActivities
 
 __all__ = [

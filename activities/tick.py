@@ -1,4 +1,4 @@
-"""Find what is due and how far work is, and trigger the schedule, as activities."""
+"""Find what is due, how far work is and a free Spark worker, and trigger the schedule, as activities."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -58,3 +58,19 @@ class TickActivities:
     async def nudge(self) -> None:
         """Trigger the schedule now, unless an operator has paused it."""
         await self._nudge()
+
+
+class SparkActivities:
+    """One instance per control worker."""
+
+    def __init__(self, queue: str, count_slots: Callable[[], tuple[int, int]]) -> None:
+        """``queue``: of Spark workers; ``count_slots`` returns how many slots they have, and how many are free."""
+        self._queue = queue
+        self._count_slots = count_slots
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def find_spark(self) -> str:
+        """Return the task queue of Spark workers; empty where none runs or all are busy."""
+        with refusals():
+            _, free = self._count_slots()
+            return self._queue if free > 0 else ""

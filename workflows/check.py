@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exce
 
 with workflow.unsafe.imports_passed_through():
     from activities.check import CheckActivities
-    from activities.spark import SparkActivities
+    from activities.tick import SparkActivities
     from sexton.check.model import (
         CheckOrder,
         CheckProgress,

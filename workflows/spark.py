@@ -6,7 +6,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
 
 with workflow.unsafe.imports_passed_through():
-    from activities.spark import SparkActivities
+    from activities.tick import SparkActivities
     from workflows import options
 
 
