@@ -26,7 +26,7 @@ Scope = Annotated[
     str,
     StringConstraints(pattern=SCOPE),
     AfterValidator(lambda text: str(policy.scope(text))),
-    Field(description="One of read, read@I, owner@I, operate@I, admin, sync:JOB@I or node:ID@I."),
+    Field(description="One of read, read@I, owner@I, commit@I, operate@I, admin, sync:JOB@I or node:ID@I."),
 ]
 Note = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE), Field(description="Its user and purpose.")]
 
@@ -58,8 +58,8 @@ def create_token(call: Call, *, scope: Scope, days: Days = 90, note: Note = "") 
 
     I is an instance, or * for every one (not for a job). Scope read allows queries; owner also allows maps, records,
     placements, drops and the watermark; operate also allows stop, start, plan, apply and register; admin also allows
-    releasing the protections of others. sync:JOB@I allows the protections of JOB and its runs, JOB:RUN; node:ID@I
-    allows the reports of node ID.
+    releasing the protections of others. commit@I allows only to admit commits; sync:JOB@I only the protections of JOB
+    and its runs, JOB:RUN; node:ID@I only the reports of node ID.
 
     Example: sexton token create --scope sync:copy@shop --days 30 --note 'nightly copy to Lisbon'
     """
