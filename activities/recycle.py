@@ -30,6 +30,7 @@ class RecycleActivities:
         policy: Policy | Live[Policy],
         *,
         heavy_objects: int | Live[int] | None = None,
+        ranges_at_once: int = 4,
     ) -> None:
         """Store the ports and settings.
 
@@ -38,11 +39,13 @@ class RecycleActivities:
             recycler: deletes ranges.
             policy: retentions and limits, those in force for an instance; each step reads them when it begins.
             heavy_objects: more objects than this are deleted on Spark; None: a control worker deletes all.
+            ranges_at_once: ranges of one round that run at the same time.
         """
         self._rounds = rounds
         self._recycler = recycler
         self._policy = Live.of(policy)
         self._heavy_objects: Live[int | None] = Live.of(heavy_objects)
+        self._ranges_at_once = ranges_at_once
 
     @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenRoundOrder) -> OpenedRound:
@@ -56,7 +59,8 @@ class RecycleActivities:
             opened = self._recycler.announce(opened, heartbeats.keep_alive)
             if not opened.may_delete:
                 self._recycler.mark_due(opened, heartbeats.keep_alive)
-            return opened.model_copy(update={"heavy_objects": self._heavy_objects(order.instance)})
+            how = {"heavy_objects": self._heavy_objects(order.instance), "ranges_at_once": self._ranges_at_once}
+            return opened.model_copy(update=how)
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenRoundOrder) -> RoundReport | None:

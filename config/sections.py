@@ -216,6 +216,7 @@ class RecycleSection(_Section):
 
     recycle_interval_seconds: Annotated[int, EACH, _seconds(10, 2_678_400)] = 3_600
     recycle_concurrency: Annotated[int, _in("rounds", ge=1, le=1_000)] = 16
+    recycle_ranges_at_once: Annotated[int, _in("ranges", ge=1, le=64)] = 4
     recycle_whitelist: Annotated[Names, SHOWN] = []
     recycle_blacklist: Annotated[Names, SHOWN] = []
     recycler_storage_vault_white_list: Annotated[Names, SHOWN] = []

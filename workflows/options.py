@@ -111,11 +111,9 @@ MOST_ATTEMPTS = 100
 FIRST_BACKOFF_SECONDS = 10.0
 MAX_TRIES = 6
 """Failed kinds are retried after 10 s, 20 s, … 160 s; then the round fails, and the next round retries them."""
-RANGES_AT_ONCE = 4
-"""Ranges of one round that run at the same time. A worker has threads for the ranges of ``recycle_concurrency`` rounds,
-so that no range waits in a queue while its lease expires."""
 MOST_RANGES, SHORT_ACTIVITIES = 256, 16
-"""Threads of a worker: the maximum for ranges, and those for all other activities."""
+"""Threads of a worker: the maximum for ranges, and those for all other activities. It has threads for the ranges of all
+rounds that run at once, so that no range waits in a queue while its lease expires."""
 PAGE_TOPICS = 100
 """Topics that a round purges together: one request to the log, and one statement for all of them."""
 COMPARISONS_AT_ONCE = 4
@@ -137,6 +135,6 @@ def backoff(tries: int) -> float:
     return FIRST_BACKOFF_SECONDS * float(2 ** (tries - 1))
 
 
-def activities_at_once(rounds: int) -> int:
-    """Return how many activities a worker takes at once from the control queue, for this many parallel rounds."""
-    return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + SHORT_ACTIVITIES
+def activities_at_once(rounds: int, ranges: int) -> int:
+    """Return how many activities a worker takes at once: for so many parallel rounds, of so many ranges at once."""
+    return min(MOST_RANGES, ranges * rounds) + SHORT_ACTIVITIES

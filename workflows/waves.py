@@ -14,7 +14,6 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.model import OpenedRound
     from workflows.attempt import AttemptResult, failed_attempt
     from workflows.details import error_message
-    from workflows.options import RANGES_AT_ONCE
     from workflows.ranges import recycle_range
     from workflows.signals import stop_if_cancelled
 
@@ -26,7 +25,7 @@ async def recycle_wave(
 
     ``show``: called after each range, to show the round's progress.
     """
-    slots = asyncio.Semaphore(RANGES_AT_ONCE)
+    slots = asyncio.Semaphore(opened.ranges_at_once)
     deletions = []
     for kind in kinds:
         ledger.set_error(kind.kind, "")

@@ -47,6 +47,7 @@ OPENED = {
     "cutoffs": "harmless: only the workflow reads them, and sends them in an order that is compared with rows",
     "excluded_vaults": REPORT,
     "fault_details": REPORT,
+    "ranges_at_once": "harmless: how many ranges run beside each other",
     "heavy_objects": "harmless: it chooses the workers, which check the order alike",
 } | {
     "lease.job": "harmless: a lease of no job is released",

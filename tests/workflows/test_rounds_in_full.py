@@ -150,6 +150,32 @@ class TestOneSlot:
         assert rig.count("lease", state="BUSY") == 0
 
 
+class TestOneRange:
+    """``recycle_ranges_at_once`` counts the ranges of one round."""
+
+    @pytest.fixture
+    def settings(self, rig: Rig) -> Settings:
+        return settings_of(rig, recycle={"recycle_ranges_at_once": 1})
+
+    async def test_ranges_of_one_round_run_one_after_another(self, served: Served, shop: str, tmp_path: Path) -> None:
+        root = served.filled(shop, tmp_path, 5)
+        fill(served.rig, root, shop, 5, kind="compacted")
+        handle = await served.start(shop)
+        report = await handle.result()
+        begun: list[int] = []
+        most = 0
+        for event in (await handle.fetch_history()).events:
+            scheduled = event.activity_task_scheduled_event_attributes
+            if scheduled.activity_type.name == "recycle_range":
+                begun.append(event.event_id)
+            ended = event.activity_task_completed_event_attributes.scheduled_event_id
+            begun = [id_ for id_ in begun if id_ != ended]
+            most = max(most, len(begun))
+
+        assert {kind.kind: kind.removed for kind in report.kinds} == {"dropped": 5, "compacted": 5}
+        assert most == 1
+
+
 async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

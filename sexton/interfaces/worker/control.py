@@ -56,7 +56,8 @@ async def build(
     policy = live.current.map(Settings.policy)
     engine = Engine(db, live.engine_settings())
     stores = engine.stores
-    at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
+    recycle = settings.recycle
+    at_once = options.activities_at_once(recycle.recycle_concurrency, recycle.recycle_ranges_at_once)
     loop = asyncio.get_running_loop()
 
     def purges() -> set[str]:
@@ -74,6 +75,7 @@ async def build(
                 engine.recycler(engine.deleter),
                 policy,
                 heavy_objects=live.current.map(lambda s: s.spark.spark_threshold_objects),
+                ranges_at_once=recycle.recycle_ranges_at_once,
             ),
             activities.TickActivities(
                 stores.round_schedule,

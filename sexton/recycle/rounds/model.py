@@ -29,6 +29,8 @@ class OpenedRound(Message):
     fault_details: dict[str, str] = Field(default_factory=dict)
     heavy_objects: int | None = None
     """More objects than this are deleted on Spark; None: control workers delete all."""
+    ranges_at_once: int = 4
+    """Ranges of the round that run at the same time."""
 
 
 class ShardProgress(Message):
