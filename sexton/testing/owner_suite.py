@@ -21,16 +21,12 @@ from sexton.testing.workbench import Workbench
 ROUNDS = 3
 """Rounds in which everything that is due must be deleted."""
 WITHIN = (
-    "round.opened",
     "keepers.asked",
     "fence.written",
     "commits.read",
     "owner.fenced",
-    "resolve.stored",
     "claim.asked",
     "claim.committed",
-    "files.deleted",
-    "owner.forgot",
 )
 """Points of a round, none of them inside of a transaction that decides, at which owners and jobs act."""
 

@@ -93,7 +93,7 @@ def orders(points: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize(
     ("points", "share"),
-    [(FEW, 0), *(pytest.param(ALL, n, marks=pytest.mark.slow) for n in range(4))],
+    [(FEW, 0), *(pytest.param(ALL, n, marks=pytest.mark.soak) for n in range(4))],
     ids=["few", "all-0", "all-1", "all-2", "all-3"],
 )
 def test_no_round_deletes_what_a_commit_names(
