@@ -104,7 +104,7 @@ def test_init_prints_a_deployment_once_and_adopts_no_copy(offline: Run) -> None:
     assert (second.returncode, "belongs to deployment sexton-" in second.stderr) == (1, True)
     assert (other.returncode, "belongs to deployment sexton-" in other.stderr) == (1, True)
     assert (printed.returncode, "CREATE TABLE sexton.mark" in printed.stdout) == (0, True)
-    assert printed.stdout.strip().splitlines()[-1].endswith('sexton.reference(text, text[]) TO "shop_app";')
+    assert printed.stdout.strip().splitlines()[-1].endswith(') TO "shop_app";')
 
 
 def test_trial_advances_the_clock_by_four_days(offline: Run, shop: Rig) -> None:

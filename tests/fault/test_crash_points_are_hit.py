@@ -9,7 +9,7 @@ import pytest
 import sexton
 from tests.fault import operations as op
 from tests.fault.histories import OF_OWNER, History, play
-from tests.support.crashes import NAMES, OF_ROUNDS
+from tests.support.crashes import NAMES, OF_FENCES, OF_ROUNDS
 
 SOURCE = Path(sexton.__file__).parent
 LOADS = (op.Load(), op.Load(), op.Drop(), op.Drop(how="keys"))
@@ -30,8 +30,8 @@ def test_history_reaches_and_survives_each_crash_point(point: str) -> None:
     if point in OPERATIONS:
         operations += [*LOADS, OPERATIONS[point], op.Later(10_801), op.Round()]
     for then in ("retried", "adopted") if point not in OPERATIONS else ():
-        fenced = op.Load(fate="dies before committing" if point == "owner.fenced" else "commits")
-        time = op.Later(270_000 if point == "owner.fenced" else 10_801)
+        fenced = op.Load(fate="dies before committing" if point in OF_FENCES else "commits")
+        time = op.Later(270_000 if point in OF_FENCES else 10_801)
         operations += [*LOADS, fenced, time, op.Round(dies=((point, 1),), then=then)]
     world = play(History(tuple(operations), barrier=True))
 

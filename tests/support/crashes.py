@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-OF_ROUNDS = frozenset(
+OF_FENCES = frozenset({"keepers.asked", "fence.written", "commits.read", "owner.fenced"})
+"""Points of rounds with marks that their owner must fence."""
+OF_ROUNDS = OF_FENCES | frozenset(
     {
         "lease.acquired",
         "round.opened",
-        "keepers.asked",
-        "fence.written",
-        "commits.read",
-        "owner.fenced",
         "resolve.stored",
         "claim.asked",
         "claim.guarded",

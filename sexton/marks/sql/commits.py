@@ -58,10 +58,12 @@ class CommitStore:
         }
         call = text("SELECT sexton.admit(:i, :c, CAST(:v AS text[]), CAST(:k AS text[]), make_interval(secs => :s))")
         try:
-            for point in ("commit.stored", "commit.admitted"):
-                with translate_errors(), self._db.write() as c:
-                    c.execute(call, order)
-                reached(point)
+            with translate_errors(), self._db.write() as c:
+                c.execute(call, order)
+            reached("commit.stored")
+            with translate_errors(), self._db.write() as c:
+                c.execute(call, order)
+            reached("commit.admitted")
         except Exception:
             self.end(instance, id_)
             raise

@@ -27,6 +27,7 @@ from tests.support.eventually import eventually
 from tests.support.rig import DAY
 
 CONNECTIONS = 2
+REQUESTS = 4
 PAGES = 8
 LOOKS = 30
 """A connection counts when so many looks in a row, 10 ms apart, saw it."""
@@ -139,7 +140,7 @@ def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str
         shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
         store.fill_now(shop, PAGES)
         proxy.delay("DeleteObjects", 0.1)
-        deleter_on_spark = SparkDeleter(running, Work(where=where, requests=4), 2 * CONNECTIONS)
+        deleter_on_spark = SparkDeleter(running, Work(where=where, requests=REQUESTS), 2 * CONNECTIONS)
         shop.recycler = shop.recycler_of(shop.owner, deleter_on_spark)
         killed: list[int] = []
 
@@ -159,6 +160,6 @@ def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str
 
     assert (report.deleted + report.absent, report.failed, report.waiting) == (PAGES * PAGE, 0, 0)
     assert len(named) == PAGES * PAGE
-    assert twice <= PAGE  # one task was under way on it
+    assert twice <= REQUESTS * PAGE  # those of the task that was under way on it
     assert 1 <= most[0] <= 2 * CONNECTIONS
     assert len(killed) == 1
