@@ -106,6 +106,7 @@ class PurgeWalRound(Controls):
         return review
 
     async def _purge_page(self) -> None:
+        """Purge the next topics, except those whose own purge runs or is paused."""
         self._show("PURGING")
         names = [work.topic for work in self._to_purge[: options.PAGE_TOPICS]]
         queue = {"task_queue": ids.topic_queue(self._deployment)}

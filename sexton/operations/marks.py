@@ -31,7 +31,7 @@ class Retried(Message):
 
 
 class CommitOrder(StrictMessage):
-    """What a commit is about to name. ``seconds``: after these it ends, if nobody ends it before."""
+    """What a commit is about to name. ``seconds``: it ends after these at the latest."""
 
     objects: Annotated[Names, Field(min_length=1, description="Each as VAULT/KEY or a URL.")]
     seconds: Annotated[int, Field(ge=1, le=3_600)] = 600

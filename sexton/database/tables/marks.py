@@ -164,7 +164,7 @@ commit_under_way = table(
     word("vault", key=True),
     word("key", key=True),
     text("commit", key=True),
-    instant("until"),  # its names end then, if nobody says how it ended
+    instant("until"),  # its names end then at the latest
     bigint("stored_by"),  # the transaction that stored it: its marks are looked at in a later one
     index("commit_under_way_of", "instance", "commit"),
     index("commit_under_way_until", "until"),

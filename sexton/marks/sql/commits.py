@@ -2,8 +2,8 @@
 
 A committer stores the names of its objects, commits that transaction, and only then looks at their marks; it is refused
 if one is fenced, claimed or gone (``sexton.admit``). A round does the reverse: its marks are fenced, then it reads the
-names under way, then its owner's records, and then it claims. Each stores before it looks, so whoever is second sees
-the first. There is no lock, and no clock but the end of a commit whose outcome nobody reports.
+names under way, then its owner's records, and then it claims. Each stores before it looks, so the second sees the
+first. There is no lock, and no clock but the end of a commit whose outcome is not reported.
 """
 
 import secrets
@@ -26,7 +26,7 @@ OLD_ROWS = 5_000
 
 
 class Named(NamedTuple):
-    """A name of a commit under way. ``until``: its end, if nobody reports one, in ms since 1970."""
+    """A name of a commit under way. ``until``: its end, if none is reported, in ms since 1970."""
 
     commit: str
     key: str
@@ -100,14 +100,14 @@ class CommitStore:
             found |= dict.fromkeys(refs, Named(row.commit, row.key, row.until))
         return found
 
-    def named(self, instance: str, candidates: Collection[Candidate]) -> Mapping[Ref, Kept]:
+    def keep_reasons(self, instance: str, candidates: Collection[Candidate]) -> Mapping[Ref, Kept]:
         """Return the marks that a commit under way keeps. A round asks again once they are fenced: see above."""
         with self._db.read() as c:
             return _kept(self.naming(c, instance, candidates))
 
 
-def _kept(named: Mapping[Ref, Named]) -> Mapping[Ref, Kept]:
-    return {ref: Kept(KeepReason.COMMIT, name.commit) for ref, name in named.items()}
+def _kept(names: Mapping[Ref, Named]) -> Mapping[Ref, Kept]:
+    return {ref: Kept(KeepReason.COMMIT, name.commit) for ref, name in names.items()}
 
 
 class CommitKeeper(Keeper):
@@ -139,7 +139,7 @@ class CommitKeeper(Keeper):
     def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
         """Yield the commit under way that names a file of the mark."""
         with self._db.read() as c:
-            named = self._commits.naming(c, instance, [mark])
-        for name in named.values():
+            names = self._commits.naming(c, instance, [mark])
+        for name in names.values():
             yield Event(event="commit", text=f"kept: commit {name.commit} under way names {name.key}", blocks=True)
-            yield Event(at=name.until, event="commit_ends", text=f"commit {name.commit} ends, if nobody ends it before")
+            yield Event(at=name.until, event="commit_ends", text=f"commit {name.commit} ends at the latest")

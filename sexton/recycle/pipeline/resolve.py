@@ -178,17 +178,17 @@ class Resolver:
         fenced = self._stores.owner_marks.fence(work.token, marks)
         reached("fence.written")
         # In this order: a commit that is stored later sees the fence; one that has ended before, the owner's records.
-        named = self._stores.commits.named(work.instance, [chunk.candidates[ref] for ref in fenced])
+        under_way = self._stores.commits.keep_reasons(work.instance, [chunk.candidates[ref] for ref in fenced])
         reached("commits.read")
         self._owner.refresh(work.instance, work.active_lease.keep_alive)
-        in_order = [marks[ref] for ref in sorted(fenced - named.keys())]
+        in_order = [marks[ref] for ref in sorted(fenced - under_way.keys())]
         answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
         reached("owner.fenced")
         taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
         refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
-        refused |= {ref: str(answer) for ref, answer in named.items()}
+        refused |= {ref: str(answer) for ref, answer in under_way.items()}
         self._stores.owner_marks.unfence(work.token, refused, taken_back)
-        keep_reasons = {ref: named.get(ref, OWNER_BUSY) for ref in marks if ref not in answers}
+        keep_reasons = {ref: under_way.get(ref, OWNER_BUSY) for ref in marks if ref not in answers}
         for ref, (answer, reason) in answers.items():
             if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):
                 keep_reasons[ref] = IN_USE
